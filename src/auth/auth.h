@@ -92,11 +92,14 @@ int auth_sign(const struct identity *identity, const struct auth_request *reques
  *
  * It is a state machine over framing bytes only. Payload bytes never pass through it by copy: it
  * says how many payload bytes come next, the caller receives them straight into a pool block and
- * shows them for hashing. Usage:
- *   loop: aws_chunked_feed(d, view) -> consumed framing bytes, and either
- *         d->payload_remaining > 0: receive up to that many payload bytes, aws_chunked_payload(d,
- * ..) d->finished: done (the checksum trailer, if any, is in d->trailer_*), or needs more bytes
- * (consumed everything, neither of the above). */
+ * shows them for hashing. Usage, in a loop: aws_chunked_feed() answers how many framing bytes it
+ * consumed, and then one of these holds:
+ *
+ * - payload_remaining > 0: receive up to that many payload bytes and show them to
+ *   aws_chunked_payload();
+ * - finished: the body is whole; a checksum trailer, if any, stands in trailer_name and _value;
+ * - neither: it consumed everything and needs more. A body that ends here is ERR_INCOMPLETE_BODY.
+ */
 struct aws_chunked {
     uint64_t payload_remaining; /* of the chunk that is open */
     bool finished;
@@ -119,9 +122,10 @@ struct aws_chunked {
  * (lower-cased by the decoder), or an empty slice. */
 void aws_chunked_init(struct aws_chunked *d, const struct auth_result *auth,
                       struct slice expected_trailer);
-/* Errors: ERR_SIGNATURE_MISMATCH, ERR_INVALID_REQUEST / ERR_INCOMPLETE_BODY (broken framing),
- * ERR_INVALID_ARGUMENT (a trailer that was not announced). Returns bytes consumed (>= 0). After an
- * error the body is lost: every later call answers ERR_INVALID_REQUEST. */
+/* Errors: ERR_SIGNATURE_MISMATCH, ERR_INVALID_REQUEST (broken framing, or an announced checksum
+ * that did not come), ERR_INVALID_ARGUMENT (a trailer that was not announced). Returns bytes
+ * consumed (>= 0). After an error the body is lost: every later call answers ERR_INVALID_REQUEST.
+ */
 ssize_t aws_chunked_feed(struct aws_chunked *d, struct slice framing);
 /* Account for and hash payload bytes just received; size <= payload_remaining. */
 void aws_chunked_payload(struct aws_chunked *d, const void *data, size_t size);

@@ -31,9 +31,9 @@ struct fsck {
     struct used *used;
     size_t count, capacity;
     uint64_t bytes_used;
-    uint64_t id_bound; /* no id at or beyond it was ever handed out */
-    uint64_t id, next; /* of the blob being walked, and where its next segment must begin */
-    uint64_t blob_bytes;   /* of it, so far */
+    uint64_t id_bound;   /* no id at or beyond it was ever handed out */
+    uint64_t id, next;   /* of the blob being walked, and where its next segment must begin */
+    uint64_t blob_bytes; /* of it, so far */
     bool walking;
 };
 
@@ -185,8 +185,7 @@ static void check_inline(struct fsck *fsck, struct slice key, struct slice value
     int err = inline_decode(value, &bytes);
     check_id(fsck, id, value.size > INLINE_HEADER_SIZE ? value.size - INLINE_HEADER_SIZE : 0,
              "small blob");
-    if (err)
-        finding(fsck, "data %" PRIu64 ": bytes do not match their checksum", id);
+    if (err) finding(fsck, "data %" PRIu64 ": bytes do not match their checksum", id);
     fsck->bytes_used += value.size;
 }
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "client/client.h"
-#include "client/xml.h"
+#include "client/answer.h"
 
 #define CONNECT_TIMEOUT_MS 5000
 #define RECEIVE_BUFFER     (512L * 1024)
@@ -212,6 +212,8 @@ static struct curl_slist *sign(const ps_client *client, const struct call *call,
                   SLICE_LITERAL("UNSIGNED-PAYLOAD"), authorization))
         return NULL;
     struct curl_slist *list = append(NULL, "Authorization", authorization);
+    /* As signed: libcurl would leave out a port that is the scheme's default. */
+    if (list) list = append(list, "Host", client->host);
     if (list) list = append(list, "x-amz-date", date);
     if (list) list = append(list, "x-amz-content-sha256", "UNSIGNED-PAYLOAD");
     for (unsigned i = 0; list && i < call->header_count; i++)
@@ -296,7 +298,7 @@ static int connection_error(CURLcode code, const struct call *call, const ps_cli
 }
 
 static int answer_error(const struct call *call, ps_result *result) {
-    xml_read_error(text_slice(&call->text), result);
+    answer_read_error(text_slice(&call->text), result);
     if (!result->code[0])
         snprintf(result->code, sizeof(result->code), "%s",
                  call->status == 404   ? "NotFound"

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "client/client.h"
 
 struct file_transfer {
@@ -106,16 +107,19 @@ static int get_piece(void *ctx, unsigned worker, uint64_t index, ps_result *resu
     return 0;
 }
 
-/* The file appears under its name when it is whole, with the mode that open() would have given. */
-static int open_temporary(struct file_transfer *file, char temporary[4096 + 16], ps_result *result) {
+/* The file appears under its name when it is whole. It is opened by hand, as mkstemp() would give it
+ * a mode that no other program gives a file, and umask() cannot be read without changing it for
+ * every thread. What is there and is no file (a device, a pipe) is not replaced. */
+static int open_temporary(struct file_transfer *file, char temporary[4096 + 32], ps_result *result) {
+    struct stat info;
     if (strlen(file->path) >= 4096) return result_fail(result, PS_ERR_ARGUMENT, "the path is too long");
-    sprintf(temporary, "%s.part-XXXXXX", file->path);
-    file->fd = mkostemp(temporary, O_CLOEXEC);
-    if (file->fd < 0) return file_error(file, "write", result);
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(file->fd, 0666 & ~mask);
-    return 0;
+    if (stat(file->path, &info) == 0 && !S_ISREG(info.st_mode))
+        return result_fail(result, PS_ERR_IO, "%.150s is not a regular file", file->path);
+    uint32_t suffix;
+    random_bytes(&suffix, sizeof(suffix));
+    sprintf(temporary, "%s.part-%08x", file->path, suffix);
+    file->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return file->fd < 0 ? file_error(file, "write", result) : 0;
 }
 
 PS_API int ps_get_file(ps_client *client, const char *bucket, const char *key, const char *path,
@@ -136,7 +140,7 @@ PS_API int ps_get_file(ps_client *client, const char *bucket, const char *key, c
         .progress = progress,
         .ctx = ctx,
     };
-    char temporary[4096 + 16];
+    char temporary[4096 + 32];
     begin(&file);
     err = open_temporary(&file, temporary, result);
     bool made = !err;

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
-#include "client/xml.h"
+#include "client/answer.h"
 
 struct listing {
     ps_list_fn fn;
@@ -37,8 +37,8 @@ static void emit(struct listing *listing, const char *name, bool is_prefix, cons
 
 static void emit_node(struct listing *listing, const xmlNode *node, const char *name_field,
                       const char *time_field, bool is_prefix) {
-    char *name = xml_text(node, name_field), *size = xml_text(node, "Size");
-    char *modified = xml_text(node, time_field), *etag = xml_text(node, "ETag");
+    char *name = answer_text(node, name_field), *size = answer_text(node, "Size");
+    char *modified = answer_text(node, time_field), *etag = answer_text(node, "ETag");
     if (name && size && modified && etag) emit(listing, name, is_prefix, size, modified, etag);
     free(name);
     free(size);
@@ -48,18 +48,18 @@ static void emit_node(struct listing *listing, const xmlNode *node, const char *
 
 /* Keys and prefixes of one page, merged back into one order. */
 static void emit_page(struct listing *listing, const xmlNode *root) {
-    xmlNode *key = xml_first(root, "Contents"), *prefix = xml_first(root, "CommonPrefixes");
+    xmlNode *key = answer_first(root, "Contents"), *prefix = answer_first(root, "CommonPrefixes");
     while ((key || prefix) && !listing->stopped) {
-        char *key_name = xml_text(key, "Key"), *prefix_name = xml_text(prefix, "Prefix");
+        char *key_name = answer_text(key, "Key"), *prefix_name = answer_text(prefix, "Prefix");
         bool take_prefix = !key || (prefix && key_name && prefix_name && strcmp(prefix_name, key_name) < 0);
         free(key_name);
         free(prefix_name);
         if (take_prefix) {
             emit_node(listing, prefix, "Prefix", "LastModified", true);
-            prefix = xml_next(prefix, "CommonPrefixes");
+            prefix = answer_next(prefix, "CommonPrefixes");
         } else {
             emit_node(listing, key, "Key", "LastModified", false);
-            key = xml_next(key, "Contents");
+            key = answer_next(key, "Contents");
         }
     }
 }
@@ -83,16 +83,16 @@ static int list_page(ps_client *client, const char *bucket, const char *prefix, 
     *token = NULL;
     int err = call_perform(client, &call, result);
     if (err) return err;
-    xmlDoc *doc = xml_parse(text_slice(&call.text));
+    xmlDoc *doc = answer_parse(text_slice(&call.text));
     xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
     if (!root || strcmp((const char *)root->name, "ListBucketResult")) {
         xmlFreeDoc(doc);
         return result_fail(result, PS_ERR_PROTOCOL, "the answer is not a listing");
     }
     emit_page(listing, root);
-    char *truncated = xml_text(root, "IsTruncated");
+    char *truncated = answer_text(root, "IsTruncated");
     if (truncated && !strcmp(truncated, "true") && !listing->stopped)
-        *token = xml_text(root, "NextContinuationToken");
+        *token = answer_text(root, "NextContinuationToken");
     free(truncated);
     xmlFreeDoc(doc);
     return 0;
@@ -116,12 +116,12 @@ PS_API int ps_list_buckets(ps_client *client, ps_list_fn fn, void *ctx, ps_resul
     struct call call _cleanup_call_ = {.method = "GET"};
     int err = call_perform(client, &call, result);
     if (err) return err;
-    xmlDoc *doc = xml_parse(text_slice(&call.text));
+    xmlDoc *doc = answer_parse(text_slice(&call.text));
     xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
-    xmlNode *buckets = xml_first(root, "Buckets");
+    xmlNode *buckets = answer_first(root, "Buckets");
     struct listing listing = {fn, ctx, 0};
-    for (xmlNode *node = xml_first(buckets, "Bucket"); node && !listing.stopped;
-         node = xml_next(node, "Bucket"))
+    for (xmlNode *node = answer_first(buckets, "Bucket"); node && !listing.stopped;
+         node = answer_next(node, "Bucket"))
         emit_node(&listing, node, "Name", "CreationDate", false);
     xmlFreeDoc(doc);
     return buckets ? 0 : result_fail(result, PS_ERR_PROTOCOL, "the answer is not a list of buckets");

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/xml.h"
+#include "client/answer.h"
 
 uint64_t multipart_part_size(uint64_t size, uint64_t wanted) {
     uint64_t least = (size + CLIENT_PARTS_MAX - 1) / CLIENT_PARTS_MAX;
@@ -17,8 +17,8 @@ int multipart_begin(struct multipart *upload, ps_result *result) {
     text_append_string(&call.query, "uploads=");
     int err = call_perform(upload->client, &call, result);
     if (err) return err;
-    xmlDoc *doc = xml_parse(text_slice(&call.text));
-    char *id = doc ? xml_text(xmlDocGetRootElement(doc), "UploadId") : NULL;
+    xmlDoc *doc = answer_parse(text_slice(&call.text));
+    char *id = doc ? answer_text(xmlDocGetRootElement(doc), "UploadId") : NULL;
     bool ok = id && *id && strlen(id) < sizeof(upload->upload_id);
     if (ok) strcpy(upload->upload_id, id);
     free(id);
@@ -53,11 +53,11 @@ int multipart_complete(struct multipart *upload, ps_result *result) {
     add_upload_id(&call, upload);
     ps_result answer = {0};
     int err = call_perform(upload->client, &call, &answer);
-    xmlDoc *doc = err ? NULL : xml_parse(text_slice(&call.text));
+    xmlDoc *doc = err ? NULL : answer_parse(text_slice(&call.text));
     xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
-    char *etag = root ? xml_text(root, "ETag") : NULL;
+    char *etag = root ? answer_text(root, "ETag") : NULL;
     /* S3 may answer 200 with an <Error> inside. */
-    if (!err) xml_read_error(text_slice(&call.text), &answer);
+    if (!err) answer_read_error(text_slice(&call.text), &answer);
     if (!err && answer.code[0]) err = PS_ERR_S3;
     if (!err && (!etag || !*etag)) err = result_fail(&answer, PS_ERR_PROTOCOL, "the answer has no ETag");
     if (!err) {

@@ -1,6 +1,7 @@
 /* The same-host session: introduced by a signed request, then a Unix socket on which memory is
  * registered. The conversation is in base/shm_wire.h and docs/protocol.md. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -64,7 +65,8 @@ static bool send_message(int fd, const struct shm_message *message, int passed_f
     return sendmsg(fd, &header, MSG_NOSIGNAL) == (ssize_t)sizeof(*message);
 }
 
-/* One question, one answer. False with the reason. */
+/* One question, one answer. False with the reason; the session goes on only when it was a
+ * registration that was refused. */
 static bool ask(struct session *session, struct shm_message *message, int passed_fd,
                 enum shm_message_type wanted) {
     message->magic = SHM_MAGIC;
@@ -75,9 +77,12 @@ static bool ask(struct session *session, struct shm_message *message, int passed
     if (message->magic != SHM_MAGIC || message->version != SHM_VERSION)
         return give_up(session, "the transfer socket speaks another protocol", "");
     if (message->type == wanted) return true;
+    if (message->type != SHM_ERROR) return give_up(session, "the transfer socket is confused", "");
     message->text[SHM_TEXT_SIZE - 1] = '\0';
-    return give_up(session, "the server refused the memory",
-                   message->type == SHM_ERROR ? message->text : "");
+    if (wanted == SHM_WELCOME) return give_up(session, "the server refused a session", message->text);
+    snprintf(session->reason, sizeof(session->reason), "the server refused the memory: %s",
+             message->text);
+    return false;
 }
 
 static int connect_to(const char *name, bool abstract) {
@@ -160,6 +165,13 @@ static bool register_buffer(ps_buffer *buffer) {
     struct session *session = &buffer->client->session;
     if (buffer->generation == session->generation) return true;
     struct shm_message message = {.type = SHM_REGISTER, .value = (buffer->size + 4095) / 4096 * 4096};
+    /* The server takes no memory with holes: their pages would be made at its expense. Until it is
+     * registered, a buffer costs only the pages that were written. */
+    if (fallocate(buffer->fd, 0, 0, (off_t)message.value)) {
+        snprintf(session->reason, sizeof(session->reason), "the memory cannot be allocated: %s",
+                 strerror(errno));
+        return false;
+    }
     if (!ask(session, &message, buffer->fd, SHM_REGISTERED)) return false;
     buffer->region = message.value;
     buffer->generation = session->generation;

@@ -1,8 +1,6 @@
 /* System and user metadata: in from a request, out to every answer that describes an object. */
 #include "s3/headers.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "s3/integrity.h"

@@ -1,7 +1,6 @@
 /* ListBuckets: all of them, or the pages that newer clients ask for. */
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "s3/operations.h"
 #include "s3/page_token.h"
 #include "s3/xml_write.h"

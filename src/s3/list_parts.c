@@ -1,7 +1,6 @@
 /* ListParts. */
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "s3/integrity.h"
 #include "s3/operations.h"
 #include "s3/uploads.h"

@@ -1,5 +1,4 @@
 /* GET: stream an object, or a range of it, to wherever the client asked for it. */
-#include "base/error.h"
 #include "s3/object_read.h"
 #include "s3/one_sided.h"
 #include "s3/operations.h"

@@ -1,6 +1,5 @@
 /* PUT: receive an object into new space, then make it the one that its name stands for. Nothing is
  * stored, and what was there stays, on any error. */
-#include "base/error.h"
 #include "s3/headers.h"
 #include "s3/operations.h"
 #include "s3/preconditions.h"

@@ -105,7 +105,7 @@ static int pull_and_verify_await(struct s3_request *req, struct transfer_target 
     received->size = transfer_size(target);
     err = blob_writer_open(store_blobs(request_store(req)), received->size, &received->writer);
     if (!err) err = pull_all_await(req, target, received->size, &hasher, received->writer);
-    struct integrity_result result;
+    struct integrity_result result = {0};
     if (!err) {
         hasher_finish_await(&hasher);
         err = integrity_verify(req, integrity, hasher.digest, keep, &result);

@@ -2,7 +2,6 @@
  * socket into the block that is hashed and written from where it lies. One-sided: one_sided.c. */
 #include "s3/receive.h"
 
-#include "base/encode.h"
 #include "base/error.h"
 #include "s3/body.h"
 #include "s3/hasher.h"
@@ -55,7 +54,7 @@ static int receive_body_await(struct s3_request *req, struct integrity *integrit
     if (!err)
         err = integrity_trailer(req, integrity, payload_trailer_name(&payload),
                                 payload_trailer_value(&payload));
-    struct integrity_result result;
+    struct integrity_result result = {0};
     if (!err) {
         hasher_finish_await(&hasher);
         err = integrity_verify(req, integrity, hasher.digest, keep, &result);

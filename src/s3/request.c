@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/encode.h"
 #include "base/error.h"
 
 /* 64 bits that no other request of this server shares, without a shared counter: each thread walks

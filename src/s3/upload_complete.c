@@ -151,20 +151,30 @@ static int respond_await(struct s3_request *req, const char *etag,
     return respond_xml_await(req, &xml);
 }
 
-static int complete_await(struct s3_request *req, const struct part_list *list,
-                          char etag[OBJECT_ETAG_MAX + 1], struct object_checksum *checksum) {
-    struct bucket bucket;
-    struct upload *upload = NULL;
+static int complete_open_await(struct s3_request *req, const struct bucket *bucket,
+                               struct upload *upload, const struct part_list *list,
+                               char etag[OBJECT_ETAG_MAX + 1], struct object_checksum *checksum) {
     struct object_checksum expected;
     struct write_precondition precondition;
     int err = preconditions_write(req, &precondition);
     if (!err) err = parse_expected(req, &expected);
-    if (!err) err = uploads_open_await(req, &bucket, &upload);
+    if (!err) err = check_declared(req, upload_info(upload));
     if (err) return err;
-    err = check_declared(req, upload_info(upload));
-    if (!err)
-        err = upload_complete_await(request_store(req), &bucket, upload, list->parts, list->count,
-                                    &precondition.condition, &expected, etag, checksum);
+    return upload_complete_await(request_store(req), bucket, upload, list->parts, list->count,
+                                 &precondition.condition, &expected, etag, checksum);
+}
+
+static int complete_await(struct s3_request *req, const struct part_list *list,
+                          char etag[OBJECT_ETAG_MAX + 1], struct object_checksum *checksum) {
+    struct bucket bucket;
+    struct upload *upload = NULL;
+    int err = uploads_open_await(req, &bucket, &upload);
+    /* A client that did not hear the answer asks again: the object that its upload became is the
+     * answer still. */
+    if (err == ERR_NO_SUCH_UPLOAD)
+        return upload_completed_await(request_store(req), &bucket, req->target.key,
+                                      request_parameter(req, "uploadId"), etag, checksum);
+    if (!err) err = complete_open_await(req, &bucket, upload, list, etag, checksum);
     upload_close(&upload);
     return err;
 }

@@ -9,27 +9,6 @@
 
 #define SYSTEM_PREFIX "/.penstock/"
 
-bool utf8_valid(struct slice text) {
-    const unsigned char *p = (const unsigned char *)text.data;
-    const unsigned char *end = p + text.size;
-    while (p < end) {
-        if (*p < 0x80) {
-            p++;
-            continue;
-        }
-        unsigned length = *p >= 0xF0 ? 4 : *p >= 0xE0 ? 3 : 2;
-        if (*p < 0xC2 || *p > 0xF4 || (size_t)(end - p) < length) return false;
-        for (unsigned i = 1; i < length; i++)
-            if ((p[i] & 0xC0) != 0x80) return false;
-        bool overlong = (*p == 0xE0 && p[1] < 0xA0) || (*p == 0xF0 && p[1] < 0x90);
-        bool surrogate = *p == 0xED && p[1] > 0x9F;
-        bool beyond = *p == 0xF4 && p[1] > 0x8F;
-        if (overlong || surrogate || beyond) return false;
-        p += length;
-    }
-    return true;
-}
-
 /* Absolute-form targets name scheme and host again: what is signed and routed is the rest. */
 static struct slice without_authority(struct slice path) {
     if (path.size && path.data[0] == '/') return path;

@@ -37,6 +37,4 @@ void target_deinit(struct s3_target *target);
 /* data is NULL when absent. The first of several wins. */
 struct slice target_parameter(const struct s3_target *target, const char *name);
 
-bool utf8_valid(struct slice text); /* RFC 3629: no overlong forms, no surrogates */
-
 #endif

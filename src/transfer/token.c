@@ -117,8 +117,7 @@ static void parse_dc(struct cursor *c, struct token *token) {
     token->has_gid = flag == 1;
     take_colon(c, "gid: a colon was expected before it");
     struct slice gid = take(c, 32, "gid: 32 lower-case hexadecimal digits were expected");
-    if (!c->wrong &&
-        (!is_lower_hex(gid) || hex_decode(gid, token->gid, sizeof(token->gid)) != 16))
+    if (!c->wrong && (!is_lower_hex(gid) || hex_decode(gid, token->gid, sizeof(token->gid)) != 16))
         fail(c, "gid: 32 lower-case hexadecimal digits were expected");
     check_span(c, token->address, token->size);
     if (!c->wrong && c->rest.size) parse_dc_suffix(c, token);

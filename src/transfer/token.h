@@ -26,8 +26,8 @@ struct token {
     uint32_t rkey;            /* TOKEN_DC, TOKEN_HIP, TOKEN_RC_SHIM */
     uint32_t queue;           /* DC target or queue pair number */
     uint16_t lid;
-    uint8_t port;             /* TOKEN_HIP */
-    bool connected;           /* TOKEN_HIP: RC rather than DC */
+    uint8_t port;   /* TOKEN_HIP */
+    bool connected; /* TOKEN_HIP: RC rather than DC */
     bool has_gid;
     uint8_t gid[16];
 };

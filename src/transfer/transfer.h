@@ -17,6 +17,7 @@
 /* Identity of the requester, as transfers see it: who may use which registration. */
 #define TRANSFER_IDENTITY_MAX 128
 
+struct runtime;
 struct transfer_service; /* all kinds, once a server */
 struct transfer_target;  /* memory named by one token, for one request */
 
@@ -28,22 +29,23 @@ struct transfer_options {
 };
 
 /* Call from outside the reactors; spawns its own fibers on the runtime. */
-int transfer_start(struct runtime *runtime, struct pool *pool, const struct transfer_options *options,
-                   struct transfer_service **service);
+int transfer_start(struct runtime *runtime, struct pool *pool,
+                   const struct transfer_options *options, struct transfer_service **service);
 void transfer_stop(struct transfer_service **service);
 
 /* Resolve a token. ERR_INVALID_RDMA_TOKEN with *detail naming the field; ERR_RDMA_NOT_SUPPORTED for
  * a well-formed token of a kind that this server cannot reach one-sidedly (the caller declines). */
 int transfer_open(struct transfer_service *service, struct slice token, const char *identity,
                   struct transfer_target **target, const char **detail);
-uint64_t transfer_size(const struct transfer_target *target); /* bytes the token spans */
+uint64_t transfer_size(const struct transfer_target *target);    /* bytes the token spans */
 const char *transfer_name(const struct transfer_target *target); /* "shm", "ucx", ... for logs */
 
 /* Move data[block_offset .. +size] of a run of blocks to/from target bytes offset..; the range is
  * checked against the token again. Yields between pieces. ERR_RDMA_TRANSFER_FAILED when the memory
  * or its client went away; -ECANCELED. */
-int transfer_push_await(struct transfer_target *target, uint64_t offset, struct block *const *blocks,
-                        unsigned count, uint32_t block_offset, uint64_t size);
+int transfer_push_await(struct transfer_target *target, uint64_t offset,
+                        struct block *const *blocks, unsigned count, uint32_t block_offset,
+                        uint64_t size);
 int transfer_pull_await(struct transfer_target *target, uint64_t offset, struct block *block,
                         uint32_t size);
 void transfer_close(struct transfer_target **target); /* nulls; NULL is fine */

@@ -100,8 +100,8 @@ static inline void run_together(fiber_fn *fn, void *items, size_t size, unsigned
 static inline void open_store(void) {
     struct blob_options options = {
         .path = world.directory, .durability = META_CRASH, .direct_io = true};
-    assert_int_equal(
-        blob_store_open(&options, world.meta, world.pool, world.cache, &world.blobs), 0);
+    assert_int_equal(blob_store_open(&options, world.meta, world.pool, world.cache, &world.blobs),
+                     0);
     assert_int_equal(store_open(world.meta, world.blobs, META_CRASH, &world.store), 0);
 }
 

@@ -4,11 +4,11 @@
 static void names_follow_the_rules_of_s3(void **state) {
     (void)state;
     const char *const good[] = {"abc", "a1-b2", "my.bucket", "123", "1.2.3", "a--b", "x-s3"};
-    const char *const bad[] = {"",           "ab",         "Abc",         "a_b",
-                               "-abc",       "abc-",       ".abc",        "abc.",
-                               "a..b",       "1.2.3.4",    "xn--abc",     "sthree-abc",
-                               "a b",        "a/b",        "abc-s3alias", "abc--x-s3",
-                               "abc--ol-s3", "abc.mrap",   "a\xc3\xa4z",  "amzn-s3-demo-abc",
+    const char *const bad[] = {"",           "ab",       "Abc",         "a_b",
+                               "-abc",       "abc-",     ".abc",        "abc.",
+                               "a..b",       "1.2.3.4",  "xn--abc",     "sthree-abc",
+                               "a b",        "a/b",      "abc-s3alias", "abc--x-s3",
+                               "abc--ol-s3", "abc.mrap", "a\xc3\xa4z",  "amzn-s3-demo-abc",
                                ".penstock"};
     for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_true(bucket_name_valid(slice_of(good[i])));
@@ -81,9 +81,8 @@ static void not_empty_tale(void) {
     require_result(upload_create_await(world.store, &world.bucket, &info), 0);
     require_result(bucket_delete_await(world.store, name), ERR_BUCKET_NOT_EMPTY);
     struct upload *upload = NULL;
-    require_result(upload_open_await(world.store, &world.bucket, info.key, slice_of(info.id),
-                                     &upload),
-                   0);
+    require_result(
+        upload_open_await(world.store, &world.bucket, info.key, slice_of(info.id), &upload), 0);
     require_result(upload_abort_await(world.store, upload), 0);
     upload_close(&upload);
     /* A neighbour's content does not count. */
@@ -157,8 +156,10 @@ static void of_many_creators_exactly_one_wins(void **state) {
     run_together(create_contested, jobs, sizeof(jobs[0]), 16);
     unsigned won = 0;
     for (unsigned i = 0; i < 16; i++) {
-        if (jobs[i].err == 0) won++;
-        else assert_int_equal(jobs[i].err, ERR_BUCKET_ALREADY_OWNED);
+        if (jobs[i].err == 0)
+            won++;
+        else
+            assert_int_equal(jobs[i].err, ERR_BUCKET_ALREADY_OWNED);
     }
     assert_int_equal(won, 1);
     end_world();

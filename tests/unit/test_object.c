@@ -59,8 +59,8 @@ static void what_is_told_about_an_object_is_kept(void **state) {
 
 static void range_tale(void) {
     const uint64_t size = 5 * MIB + 77;
-    const uint64_t ranges[][2] = {
-        {0, 1}, {size - 1, 1}, {UNIT - 1, 2}, {4 * MIB - 9, 100}, {size, 0}, {3, size - 3}};
+    const uint64_t ranges[][2] = {{0, 1},    {size - 1, 1}, {UNIT - 1, 2}, {4 * MIB - 9, 100},
+                                  {size, 0}, {3, size - 3}};
     require_result(put_await("ranges", 9, size), 0);
     struct object *object = open_await("ranges");
     const uint64_t seed = 9;
@@ -173,8 +173,10 @@ static void of_many_creators_exactly_one_wins(void **state) {
     run_together(put_same_name, jobs, sizeof(jobs[0]), 32);
     unsigned won = 0;
     for (unsigned i = 0; i < 32; i++) {
-        if (jobs[i].err == 0) won++;
-        else assert_int_equal(jobs[i].err, ERR_PRECONDITION_FAILED);
+        if (jobs[i].err == 0)
+            won++;
+        else
+            assert_int_equal(jobs[i].err, ERR_PRECONDITION_FAILED);
     }
     assert_int_equal(won, 1);
     story(check_winner);
@@ -208,8 +210,10 @@ static void read_or_write(void *arg) {
     const struct reader_job *job = arg;
     for (unsigned i = 0; i < 12; i++) {
         uint64_t seed = job->seed * 100 + i;
-        if (job->write) require_result(put_await("raced", seed, 20 * KIB + seed), 0);
-        else check_winner();
+        if (job->write)
+            require_result(put_await("raced", seed, 20 * KIB + seed), 0);
+        else
+            check_winner();
     }
 }
 

@@ -1,4 +1,5 @@
-/* Continuation tokens come back as they went out, and nothing else does. */ #include <setjmp.h>
+/* Continuation tokens come back as they went out, and nothing else does. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,7 +9,7 @@
 #include "base/error.h"
 #include "s3/page_token.h"
 
-    static void assert_round_trip(const char *name, size_t size) {
+static void assert_round_trip(const char *name, size_t size) {
     struct text token _cleanup_text_ = {0}, back _cleanup_text_ = {0};
     page_token_append(&token, (struct slice){name, size});
     assert_false(token.failed);

@@ -1,4 +1,5 @@
-/* The order of conditions on a read, as RFC 9110 section 13.2.2 gives it. */ #include <setjmp.h>
+/* The order of conditions on a read, as RFC 9110 section 13.2.2 gives it. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@
 #define LATER       "Tue, 01 Dec 2026 06:30:01 GMT"
 #define MODIFIED_MS 1796106600500ll /* and half a second, which HTTP dates cannot say */
 
-    static const char *failed;
+static const char *failed;
 
 static int evaluate(const char *match, const char *none_match, const char *modified_since,
                     const char *unmodified_since) {

@@ -1,5 +1,5 @@
-/* Byte ranges: what they mean for an object of ten bytes, and for an empty one. */ #include <
-    setjmp.h>
+/* Byte ranges: what they mean for an object of ten bytes, and for an empty one. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 #include "s3/range.h"
 
-    static uint64_t offset, size;
+static uint64_t offset, size;
 
 static enum range_result parse(const char *text, uint64_t object_size) {
     offset = size = 0;

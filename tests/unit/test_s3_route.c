@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "s3/route.h"
 
-    static const char *sub_resource;
+static const char *sub_resource;
 static int refusal;
 
 /* The operation's name, or "" when it is refused. */

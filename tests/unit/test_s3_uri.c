@@ -1,4 +1,5 @@
-/* From the target of a request to bucket, key and parameters. */ #include <setjmp.h>
+/* From the target of a request to bucket, key and parameters. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +11,7 @@
 #include "base/error.h"
 #include "s3/uri.h"
 
-    static struct s3_target target;
+static struct s3_target target;
 
 static int parse_at(const char *host, const char *domain, const char *path, const char *query) {
     target_deinit(&target);

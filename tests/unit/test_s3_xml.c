@@ -1,7 +1,9 @@
-/* XML from clients and XML to them. */ #include <setjmp.h>
+/* XML from clients and XML to them. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -9,8 +11,8 @@
 #include "s3/xml_read.h"
 #include "s3/xml_write.h"
 
-    /* The events of a document as one line: "<name" opens, "name=text" is a leaf, ">" closes. */
-    static int events_of(const char *document, char out[512]) {
+/* The events of a document as one line: "<name" opens, "name=text" is a leaf, ">" closes. */
+static int events_of(const char *document, char out[512]) {
     struct xml_reader *reader = NULL;
     struct xml_event event;
     size_t used = 0;

@@ -1,13 +1,13 @@
 /* S3's XML answers by libxml2, without entities and network. Namespaces are ignored: S3 servers
  * differ in them. */
-#include "client/xml.h"
+#include "client/answer.h"
 
 #include <libxml/parser.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-xmlDoc *xml_parse(struct slice text) {
+xmlDoc *answer_parse(struct slice text) {
     return xmlReadMemory(text.data, (int)text.size, NULL, NULL,
                          XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
 }
@@ -18,27 +18,27 @@ static xmlNode *find(xmlNode *node, const char *name) {
     return NULL;
 }
 
-xmlNode *xml_first(const xmlNode *parent, const char *name) {
+xmlNode *answer_first(const xmlNode *parent, const char *name) {
     return parent ? find(parent->children, name) : NULL;
 }
 
-xmlNode *xml_next(const xmlNode *node, const char *name) {
+xmlNode *answer_next(const xmlNode *node, const char *name) {
     return find(node->next, name);
 }
 
-char *xml_text(const xmlNode *parent, const char *name) {
-    xmlNode *node = xml_first(parent, name);
+char *answer_text(const xmlNode *parent, const char *name) {
+    xmlNode *node = answer_first(parent, name);
     xmlChar *content = node ? xmlNodeGetContent(node) : NULL;
     char *text = strdup(content ? (const char *)content : "");
     xmlFree(content);
     return text;
 }
 
-void xml_read_error(struct slice text, ps_result *result) {
-    xmlDoc *doc = text.size ? xml_parse(text) : NULL;
+void answer_read_error(struct slice text, ps_result *result) {
+    xmlDoc *doc = text.size ? answer_parse(text) : NULL;
     xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
     if (root && !strcmp((const char *)root->name, "Error")) {
-        char *code = xml_text(root, "Code"), *message = xml_text(root, "Message");
+        char *code = answer_text(root, "Code"), *message = answer_text(root, "Message");
         snprintf(result->code, sizeof(result->code), "%s", code ? code : "");
         snprintf(result->message, sizeof(result->message), "%s", message ? message : "");
         free(code);
