@@ -13,8 +13,11 @@ int main(void) {
         err = ps_put(client, "example", "greeting", buffer, 0, 27, PS_VIA_ONE_SIDED, &result);
     }
     if (!err) err = ps_get(client, "example", "greeting", 0, 0, buffer, 4096, PS_VIA_AUTO, &result);
-    if (err) fprintf(stderr, "%s: %s %s\n", ps_error_text(err), result.code, result.message);
-    else printf("%.*s (%s)\n", (int)result.bytes, (char *)ps_buffer_data(buffer) + 4096, result.transfer);
+    if (err)
+        fprintf(stderr, "%s: %s %s\n", ps_error_text(err), result.code, result.message);
+    else
+        printf("%.*s (%s)\n", (int)result.bytes, (char *)ps_buffer_data(buffer) + 4096,
+               result.transfer);
     ps_buffer_free(&buffer);
     ps_close(&client);
     return err != 0;

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define PS_API __attribute__((visibility("default")))
+#define PS_API           __attribute__((visibility("default")))
 #define PS_VERSION_MAJOR 0
 #define PS_VERSION_MINOR 1
 
@@ -39,15 +39,16 @@ enum {
 
 /* How payload travels. */
 enum ps_via {
-    PS_VIA_AUTO = 0,      /* one-sided where possible, else HTTP */
-    PS_VIA_HTTP = 1,      /* HTTP body only */
-    PS_VIA_ONE_SIDED = 2  /* one-sided or an error */
+    PS_VIA_AUTO = 0,     /* one-sided where possible, else HTTP */
+    PS_VIA_HTTP = 1,     /* HTTP body only */
+    PS_VIA_ONE_SIDED = 2 /* one-sided or an error */
 };
 
 typedef struct ps_client ps_client;
 typedef struct ps_buffer ps_buffer;
 
-/* Zero-initialise, then set what differs. NULL strings are taken from the environment where named. */
+/* Zero-initialise, then set what differs. NULL strings are taken from the environment where named.
+ */
 typedef struct ps_options {
     const char *endpoint;   /* http://host:port; PENSTOCK_ENDPOINT or AWS_ENDPOINT_URL */
     const char *access_key; /* PENSTOCK_ACCESS_KEY or AWS_ACCESS_KEY_ID */
@@ -60,15 +61,15 @@ typedef struct ps_options {
 } ps_options;
 
 typedef struct ps_result {
-    int status;               /* HTTP status, 0 when there was none */
-    char code[64];            /* S3 error code, "" on success */
-    char message[256];        /* a sentence for a person, "" on success */
-    char request_id[64];      /* x-amz-request-id */
-    char etag[72];            /* without quotes */
-    uint64_t bytes;           /* payload moved by this call */
-    uint64_t size;            /* of the whole object */
-    enum ps_via via;          /* the way that the payload really took: HTTP or ONE_SIDED */
-    char transfer[16];        /* "http", "shm", ... */
+    int status;                /* HTTP status, 0 when there was none */
+    char code[64];             /* S3 error code, "" on success */
+    char message[256];         /* a sentence for a person, "" on success */
+    char request_id[64];       /* x-amz-request-id */
+    char etag[72];             /* without quotes */
+    uint64_t bytes;            /* payload moved by this call */
+    uint64_t size;             /* of the whole object */
+    enum ps_via via;           /* the way that the payload really took: HTTP or ONE_SIDED */
+    char transfer[16];         /* "http", "shm", ... */
     char fallback_reason[160]; /* why not one-sided, "" when it was or was not wanted */
 } ps_result;
 

@@ -16,8 +16,8 @@ uint64_t checksum_crc64nvme(uint64_t crc, const void *data, size_t size);
 /* CRC64NVME of a+b from the values of a and b and the size of b (for FULL_OBJECT multipart). */
 uint64_t checksum_crc64nvme_combine(uint64_t a, uint64_t b, uint64_t size_b);
 
-#define MD5_SIZE 16
-#define SHA1_SIZE 20
+#define MD5_SIZE    16
+#define SHA1_SIZE   20
 #define SHA256_SIZE 32
 
 /* The S3 checksum algorithms, and the two digests that requests carry. A bit mask. */
@@ -56,7 +56,8 @@ struct hmac_key {
     uint32_t inner[8], outer[8];
 };
 void hmac_key_init(struct hmac_key *key, const void *secret, size_t size);
-void hmac_sha256(const struct hmac_key *key, const void *data, size_t size, uint8_t out[SHA256_SIZE]);
+void hmac_sha256(const struct hmac_key *key, const void *data, size_t size,
+                 uint8_t out[SHA256_SIZE]);
 
 bool constant_time_equal(const void *a, const void *b, size_t size);
 void random_bytes(void *out, size_t size); /* getrandom; aborts if the kernel cannot */

@@ -26,7 +26,8 @@ static inline bool slice_is(struct slice a, const char *text) {
 }
 
 static inline bool slice_starts_with(struct slice a, struct slice prefix) {
-    return a.size >= prefix.size && (prefix.size == 0 || memcmp(a.data, prefix.data, prefix.size) == 0);
+    return a.size >= prefix.size &&
+           (prefix.size == 0 || memcmp(a.data, prefix.data, prefix.size) == 0);
 }
 
 /* Byte order, shorter first on a tie: the order of S3 keys and of the metadata store. */
@@ -38,7 +39,8 @@ static inline int slice_compare(struct slice a, struct slice b) {
 }
 
 bool slice_equal_nocase(struct slice a, struct slice b); /* ASCII only */
-struct slice slice_trim(struct slice a);                  /* without leading/trailing SP and HTAB */
-bool slice_to_u64(struct slice a, unsigned long long *value); /* digits only, no sign, no overflow */
+struct slice slice_trim(struct slice a);                 /* without leading/trailing SP and HTAB */
+bool slice_to_u64(struct slice a,
+                  unsigned long long *value); /* digits only, no sign, no overflow */
 
 #endif

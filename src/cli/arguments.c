@@ -6,17 +6,22 @@
 #include "cli/cli.h"
 #include "server/config.h"
 
-static const struct cli_option *find(const struct cli_option *options, const char *name, size_t size) {
+static const struct cli_option *find(const struct cli_option *options, const char *name,
+                                     size_t size) {
     for (; options && options->name; options++)
         if (strlen(options->name) == size && !strncmp(options->name, name, size)) return options;
     return NULL;
 }
 
 int cli_parse_via(const char *text, enum ps_via *via) {
-    if (!strcmp(text, "auto")) *via = PS_VIA_AUTO;
-    else if (!strcmp(text, "http")) *via = PS_VIA_HTTP;
-    else if (!strcmp(text, "one-sided")) *via = PS_VIA_ONE_SIDED;
-    else return -1;
+    if (!strcmp(text, "auto"))
+        *via = PS_VIA_AUTO;
+    else if (!strcmp(text, "http"))
+        *via = PS_VIA_HTTP;
+    else if (!strcmp(text, "one-sided"))
+        *via = PS_VIA_ONE_SIDED;
+    else
+        return -1;
     return 0;
 }
 
@@ -35,14 +40,16 @@ static int apply_common(const char *via, const char *parallel, const char *part_
         }
         options->parallel = (unsigned)n;
     }
-    if (part_size && (!config_parse_size(part_size, &options->part_size) || options->part_size < 5 << 20)) {
+    if (part_size &&
+        (!config_parse_size(part_size, &options->part_size) || options->part_size < 5 << 20)) {
         fprintf(stderr, "penstock: --part-size %s: expected a size of at least 5MiB\n", part_size);
         return -1;
     }
     return 0;
 }
 
-int cli_parse(int argc, char **argv, const struct cli_option *own, struct cli_arguments *arguments) {
+int cli_parse(int argc, char **argv, const struct cli_option *own,
+              struct cli_arguments *arguments) {
     *arguments = (struct cli_arguments){0};
     const char *via = NULL, *parallel = NULL, *part_size = NULL;
     const struct cli_option common[] = {{"--endpoint", &arguments->options.endpoint, false},
@@ -105,7 +112,9 @@ ps_client *cli_open(const struct cli_arguments *arguments) {
 
 int cli_failed(const char *what, int err, const ps_result *result) {
     const char *sentence = result->message[0] ? result->message : ps_error_text(err);
-    if (result->code[0]) fprintf(stderr, "penstock: %s: %s: %s\n", what, result->code, sentence);
-    else fprintf(stderr, "penstock: %s: %s\n", what, sentence);
+    if (result->code[0])
+        fprintf(stderr, "penstock: %s: %s: %s\n", what, result->code, sentence);
+    else
+        fprintf(stderr, "penstock: %s: %s\n", what, sentence);
     return EXIT_FAILED;
 }

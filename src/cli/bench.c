@@ -11,7 +11,8 @@
 
 static const char help[] =
     "usage: penstock bench [option ...]\n\n"
-    "Measure an S3 endpoint: throughput, latency, and CPU seconds per GB (10^9 bytes) of this client\n"
+    "Measure an S3 endpoint: throughput, latency, and CPU seconds per GB (10^9 bytes) of this "
+    "client\n"
     "and, where the server is a Penstock, of the server. Lists are separated by commas; every\n"
     "combination is a row.\n\n"
     "  --op LIST           get, put [get,put]\n"
@@ -43,7 +44,8 @@ struct bench_plan {
 };
 
 static int wrong(const char *option, const char *value) {
-    fprintf(stderr, "penstock: --%s: '%s' is not valid (see penstock bench --help)\n", option, value);
+    fprintf(stderr, "penstock: --%s: '%s' is not valid (see penstock bench --help)\n", option,
+            value);
     return -1;
 }
 
@@ -52,9 +54,12 @@ static int plan_ops(const char *text, struct bench_plan *plan) {
     snprintf(copy, sizeof(copy), "%s", text);
     plan->op_count = split_list(copy, items);
     for (int i = 0; i < plan->op_count; i++) {
-        if (!strcmp(items[i], "get")) plan->ops[i] = BENCH_GET;
-        else if (!strcmp(items[i], "put")) plan->ops[i] = BENCH_PUT;
-        else return wrong("op", items[i]);
+        if (!strcmp(items[i], "get"))
+            plan->ops[i] = BENCH_GET;
+        else if (!strcmp(items[i], "put"))
+            plan->ops[i] = BENCH_PUT;
+        else
+            return wrong("op", items[i]);
     }
     return plan->op_count < 0 ? wrong("op", text) : 0;
 }
@@ -95,21 +100,25 @@ static void print_json(const struct bench_cell *cell, const struct bench_result 
            "\"gb_per_s\": %.4f, \"ops_per_s\": %.1f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
            "\"client_cpu_s_per_gb\": %.5f, \"server_cpu_s_per_gb\": ",
            cell->op == BENCH_GET ? "get" : "put", r->via, (unsigned long long)cell->size_bytes,
-           cell->concurrency, r->gb_per_s, r->ops_per_s, r->p50_ms, r->p99_ms, r->client_cpu_s_per_gb);
-    if (r->server_cpu_s_per_gb < 0) printf("null");
-    else printf("%.5f", r->server_cpu_s_per_gb);
+           cell->concurrency, r->gb_per_s, r->ops_per_s, r->p50_ms, r->p99_ms,
+           r->client_cpu_s_per_gb);
+    if (r->server_cpu_s_per_gb < 0)
+        printf("null");
+    else
+        printf("%.5f", r->server_cpu_s_per_gb);
     printf(", \"errors\": %llu}\n", (unsigned long long)r->errors);
 }
 
 static void print_header(void) {
-    printf("%-4s %-10s %10s %5s %8s %10s %9s %9s %11s %11s %6s\n", "op", "via", "size", "conc", "GB/s",
-           "ops/s", "p50 ms", "p99 ms", "client s/GB", "server s/GB", "errors");
+    printf("%-4s %-10s %10s %5s %8s %10s %9s %9s %11s %11s %6s\n", "op", "via", "size", "conc",
+           "GB/s", "ops/s", "p50 ms", "p99 ms", "client s/GB", "server s/GB", "errors");
 }
 
 static void print_row(const struct bench_cell *cell, const struct bench_result *r) {
     char size[32], server[32] = "-";
     format_bytes(cell->size_bytes, size);
-    if (r->server_cpu_s_per_gb >= 0) snprintf(server, sizeof(server), "%.4f", r->server_cpu_s_per_gb);
+    if (r->server_cpu_s_per_gb >= 0)
+        snprintf(server, sizeof(server), "%.4f", r->server_cpu_s_per_gb);
     printf("%-4s %-10s %10s %5u %8.3f %10.1f %9.3f %9.3f %11.4f %11s %6llu\n",
            cell->op == BENCH_GET ? "get" : "put", r->via, size, cell->concurrency, r->gb_per_s,
            r->ops_per_s, r->p50_ms, r->p99_ms, r->client_cpu_s_per_gb, server,
@@ -118,15 +127,18 @@ static void print_row(const struct bench_cell *cell, const struct bench_result *
 
 /* The row, and on stderr what a reader must know about it. */
 static void show(const struct bench_cell *cell, const struct bench_result *result, bool json) {
-    if (json) print_json(cell, result);
-    else print_row(cell, result);
+    if (json)
+        print_json(cell, result);
+    else
+        print_row(cell, result);
     fflush(stdout);
     if (result->errors) fprintf(stderr, "penstock: bench: first error: %s\n", result->first_error);
     if (result->fallback_reason[0])
         fprintf(stderr, "penstock: bench: not one-sided: %s\n", result->fallback_reason);
 }
 
-static int run_plan(ps_client *client, const struct bench_plan *plan, struct bench_cell cell, bool json) {
+static int run_plan(ps_client *client, const struct bench_plan *plan, struct bench_cell cell,
+                    bool json) {
     int code = EXIT_DONE;
     if (!json) print_header();
     for (int o = 0; o < plan->op_count; o++)
@@ -176,8 +188,10 @@ int command_bench(int argc, char **argv) {
         plan_concurrencies(concurrency, &plan))
         return EXIT_USAGE;
     char *end;
-    struct bench_cell cell = {.bucket = bucket, .prepare = !no_prepare, .duration_s = strtod(duration, &end)};
-    if (*end || !(cell.duration_s > 0) || cell.duration_s > 3600) return wrong("duration", duration), EXIT_USAGE;
+    struct bench_cell cell = {
+        .bucket = bucket, .prepare = !no_prepare, .duration_s = strtod(duration, &end)};
+    if (*end || !(cell.duration_s > 0) || cell.duration_s > 3600)
+        return wrong("duration", duration), EXIT_USAGE;
     ps_client *client = cli_open(&arguments);
     if (!client) return EXIT_FAILED;
     int code = cell.prepare ? ensure_bucket(client, bucket) : EXIT_DONE;

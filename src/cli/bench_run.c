@@ -10,7 +10,7 @@
 
 /* Small objects are read from many keys, large ones from one a thread: what a cache would hold. */
 #define KEYS_PER_THREAD_SMALL 16
-#define SMALL_BYTES (1u << 20)
+#define SMALL_BYTES           (1u << 20)
 
 struct bench_thread {
     pthread_t thread;
@@ -28,7 +28,8 @@ static unsigned keys_per_thread(const struct bench_cell *cell) {
     return cell->size_bytes <= SMALL_BYTES ? KEYS_PER_THREAD_SMALL : 1;
 }
 
-static void key_name(const struct bench_cell *cell, unsigned thread, uint64_t sequence, char out[96]) {
+static void key_name(const struct bench_cell *cell, unsigned thread, uint64_t sequence,
+                     char out[96]) {
     snprintf(out, 96, "bench-%llu/%u-%u", (unsigned long long)cell->size_bytes, thread,
              (unsigned)(sequence % keys_per_thread(cell)));
 }
@@ -44,10 +45,10 @@ static int one_operation(struct bench_thread *thread, uint64_t sequence, ps_resu
     const struct bench_cell *cell = thread->cell;
     char key[96];
     key_name(cell, thread->index, sequence, key);
-    int err = cell->op == BENCH_GET
-                  ? ps_get(thread->client, cell->bucket, key, 0, 0, thread->buffer, 0, cell->via, result)
-                  : ps_put(thread->client, cell->bucket, key, thread->buffer, 0, cell->size_bytes,
-                           cell->via, result);
+    int err = cell->op == BENCH_GET ? ps_get(thread->client, cell->bucket, key, 0, 0,
+                                             thread->buffer, 0, cell->via, result)
+                                    : ps_put(thread->client, cell->bucket, key, thread->buffer, 0,
+                                             cell->size_bytes, cell->via, result);
     if (!err && result->bytes != cell->size_bytes) {
         snprintf(result->message, sizeof(result->message), "%s has %llu bytes, not %llu", key,
                  (unsigned long long)result->bytes, (unsigned long long)cell->size_bytes);
@@ -72,7 +73,8 @@ static void *thread_main(void *arg) {
             thread->bytes += result.bytes;
             thread->one_sided += result.via == PS_VIA_ONE_SIDED;
             if (result.fallback_reason[0])
-                memcpy(thread->fallback_reason, result.fallback_reason, sizeof(thread->fallback_reason));
+                memcpy(thread->fallback_reason, result.fallback_reason,
+                       sizeof(thread->fallback_reason));
         }
         now = end;
     }
@@ -124,18 +126,23 @@ static void summarise(struct bench_thread *threads, const struct bench_cell *cel
         *bytes += threads[i].bytes;
         if (threads[i].first_error[0] && !result->first_error[0])
             strcpy(result->first_error, threads[i].first_error);
-        if (threads[i].fallback_reason[0]) strcpy(result->fallback_reason, threads[i].fallback_reason);
+        if (threads[i].fallback_reason[0])
+            strcpy(result->fallback_reason, threads[i].fallback_reason);
     }
-    strcpy(result->via, one_sided == 0 ? "http" : one_sided == result->operations ? "one-sided" : "mixed");
+    strcpy(result->via, one_sided == 0                    ? "http"
+                        : one_sided == result->operations ? "one-sided"
+                                                          : "mixed");
     result->p50_ms = latency_percentile_ms(&all, 50);
     result->p99_ms = latency_percentile_ms(&all, 99);
 }
 
-static int start_threads(ps_client *client, const struct bench_cell *cell, struct bench_thread *threads) {
+static int start_threads(ps_client *client, const struct bench_cell *cell,
+                         struct bench_thread *threads) {
     for (unsigned i = 0; i < cell->concurrency; i++) {
         threads[i] = (struct bench_thread){.cell = cell, .client = client, .index = i};
         ps_result result = {0};
-        int err = ps_buffer_alloc(client, cell->size_bytes ? cell->size_bytes : 1, &threads[i].buffer, &result);
+        int err = ps_buffer_alloc(client, cell->size_bytes ? cell->size_bytes : 1,
+                                  &threads[i].buffer, &result);
         if (err) {
             cli_failed("bench: transfer memory", err, &result);
             return -1;
@@ -149,7 +156,8 @@ static void run_threads(struct bench_thread *threads, const struct bench_cell *c
     uint64_t stop = clock_now_ns() + (uint64_t)(cell->duration_s * 1e9);
     for (unsigned i = 0; i < cell->concurrency; i++) {
         threads[i].stop_ns = stop;
-        if (pthread_create(&threads[i].thread, NULL, thread_main, &threads[i])) threads[i].thread = 0;
+        if (pthread_create(&threads[i].thread, NULL, thread_main, &threads[i]))
+            threads[i].thread = 0;
     }
     for (unsigned i = 0; i < cell->concurrency; i++)
         if (threads[i].thread) pthread_join(threads[i].thread, NULL);

@@ -43,15 +43,17 @@ int command_rb(int argc, char **argv) {
     return on_bucket(argc, argv, "penstock rb [--endpoint URL] BUCKET", ps_bucket_delete);
 }
 
-static int print_entry(void *ctx, const char *name, int is_prefix, uint64_t size, int64_t modified_ms,
-                       const char *etag) {
+static int print_entry(void *ctx, const char *name, int is_prefix, uint64_t size,
+                       int64_t modified_ms, const char *etag) {
     (void)ctx;
     (void)etag;
     char when[CLOCK_TEXT_SIZE] = "";
     if (!is_prefix) clock_format_iso8601(modified_ms, when);
     printf("%-24s  ", when);
-    if (is_prefix) printf("%14s", "PRE");
-    else printf("%14llu", (unsigned long long)size);
+    if (is_prefix)
+        printf("%14s", "PRE");
+    else
+        printf("%14llu", (unsigned long long)size);
     printf("  %s\n", name);
     return 0;
 }

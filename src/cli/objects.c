@@ -85,7 +85,8 @@ static int get_one(ps_client *client, const char *source, const char *path, enum
     }
     struct stat info;
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    snprintf(full_path, sizeof(full_path), "%s%s%s", path, folder ? "/" : "", folder ? base_name(key) : "");
+    snprintf(full_path, sizeof(full_path), "%s%s%s", path, folder ? "/" : "",
+             folder ? base_name(key) : "");
     struct progress progress;
     ps_result result;
     uint64_t started = clock_now_ns();

@@ -31,8 +31,10 @@ int command_fsck(int argc, char **argv) {
     bool verify_data = true;
     int kept = 0;
     for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--quick")) verify_data = false;
-        else argv[kept++] = argv[i];
+        if (!strcmp(argv[i], "--quick"))
+            verify_data = false;
+        else
+            argv[kept++] = argv[i];
     }
     static struct server_config config;
     if (config_load(&config, kept, argv)) return EXIT_USAGE;

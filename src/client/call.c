@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/encode.h"
-#include "client/client.h"
 #include "client/answer.h"
+#include "client/client.h"
 
 #define CONNECT_TIMEOUT_MS 5000
 #define RECEIVE_BUFFER     (512L * 1024)
@@ -292,8 +292,8 @@ static int connection_error(CURLcode code, const struct call *call, const ps_cli
         return result_fail(result, PS_ERR_TOO_SMALL, "the answer has more than %llu bytes",
                            (unsigned long long)call->into_size);
     if (code == CURLE_OUT_OF_MEMORY) return result_fail(result, PS_ERR_MEMORY, "out of memory");
-    int err = code == CURLE_PARTIAL_FILE || code == CURLE_WRITE_ERROR ? PS_ERR_PROTOCOL
-                                                                      : PS_ERR_CONNECT;
+    int err =
+        code == CURLE_PARTIAL_FILE || code == CURLE_WRITE_ERROR ? PS_ERR_PROTOCOL : PS_ERR_CONNECT;
     return result_fail(result, err, "%.150s: %s", client->endpoint, curl_easy_strerror(code));
 }
 

@@ -125,8 +125,8 @@ PS_API const char *ps_error_text(int code) {
     }
 }
 
-#define TEXT_OF(number)  #number
-#define VERSION(ma, mi)  TEXT_OF(ma) "." TEXT_OF(mi) ".0"
+#define TEXT_OF(number) #number
+#define VERSION(ma, mi) TEXT_OF(ma) "." TEXT_OF(mi) ".0"
 
 PS_API const char *ps_version(void) {
     return VERSION(PS_VERSION_MAJOR, PS_VERSION_MINOR);

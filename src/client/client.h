@@ -51,11 +51,11 @@ struct ps_buffer {
     ps_client *client;
     void *data;
     uint64_t size;
-    int fd;              /* the memfd behind data */
+    int fd;               /* the memfd behind data */
     pthread_mutex_t lock; /* of the registration */
-    uint64_t region;     /* the server's name for it, in session generation */
-    uint32_t generation; /* 0: not registered */
-    ps_buffer *next;     /* in client->spare */
+    uint64_t region;      /* the server's name for it, in session generation */
+    uint32_t generation;  /* 0: not registered */
+    ps_buffer *next;      /* in client->spare */
 };
 
 /* ---- results */
@@ -103,8 +103,8 @@ void session_init(struct session *session);
 void session_deinit(struct session *session);
 /* The token of buffer[offset .. +length], registering the buffer first where needed. False with
  * the reason when it cannot be had. *generation: to be given to session_lost. */
-bool session_token(ps_buffer *buffer, uint64_t offset, uint64_t length, char token[CLIENT_TOKEN_MAX],
-                   uint32_t *generation, char reason[160]);
+bool session_token(ps_buffer *buffer, uint64_t offset, uint64_t length,
+                   char token[CLIENT_TOKEN_MAX], uint32_t *generation, char reason[160]);
 /* The server did not know the token: it was restarted, or the session ended. */
 void session_lost(ps_client *client, uint32_t generation);
 void session_unregister(ps_buffer *buffer);

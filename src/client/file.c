@@ -16,10 +16,10 @@ struct file_transfer {
     int fd;
     uint64_t size, chunk;
     enum ps_via via;
-    const char *etag;         /* GET: every piece must be of this version */
-    struct multipart *upload; /* PUT: NULL for a single PUT */
+    const char *etag;                        /* GET: every piece must be of this version */
+    struct multipart *upload;                /* PUT: NULL for a single PUT */
     ps_buffer *buffers[CLIENT_PARALLEL_MAX]; /* one a worker */
-    pthread_mutex_t lock;     /* of what follows */
+    pthread_mutex_t lock;                    /* of what follows */
     ps_progress progress;
     void *ctx;
     uint64_t done;
@@ -42,7 +42,8 @@ static void advance(struct file_transfer *file, uint64_t bytes) {
 }
 
 static int file_error(const struct file_transfer *file, const char *what, ps_result *result) {
-    return result_fail(result, PS_ERR_IO, "cannot %s %.150s: %s", what, file->path, strerror(errno));
+    return result_fail(result, PS_ERR_IO, "cannot %s %.150s: %s", what, file->path,
+                       strerror(errno));
 }
 
 static int worker_buffer(struct file_transfer *file, unsigned worker, ps_result *result) {
@@ -66,7 +67,8 @@ static struct piece piece_of(const struct file_transfer *file, unsigned worker, 
 
 static bool transfer_file(int fd, char *data, uint64_t size, uint64_t offset, bool write) {
     while (size) {
-        ssize_t n = write ? pwrite(fd, data, size, (off_t)offset) : pread(fd, data, size, (off_t)offset);
+        ssize_t n =
+            write ? pwrite(fd, data, size, (off_t)offset) : pread(fd, data, size, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
         if (n == 0) errno = EIO; /* the file became shorter while it was read */
         if (n <= 0) return false;
@@ -107,12 +109,14 @@ static int get_piece(void *ctx, unsigned worker, uint64_t index, ps_result *resu
     return 0;
 }
 
-/* The file appears under its name when it is whole. It is opened by hand, as mkstemp() would give it
- * a mode that no other program gives a file, and umask() cannot be read without changing it for
+/* The file appears under its name when it is whole. It is opened by hand, as mkstemp() would give
+ * it a mode that no other program gives a file, and umask() cannot be read without changing it for
  * every thread. What is there and is no file (a device, a pipe) is not replaced. */
-static int open_temporary(struct file_transfer *file, char temporary[4096 + 32], ps_result *result) {
+static int open_temporary(struct file_transfer *file, char temporary[4096 + 32],
+                          ps_result *result) {
     struct stat info;
-    if (strlen(file->path) >= 4096) return result_fail(result, PS_ERR_ARGUMENT, "the path is too long");
+    if (strlen(file->path) >= 4096)
+        return result_fail(result, PS_ERR_ARGUMENT, "the path is too long");
     if (stat(file->path, &info) == 0 && !S_ISREG(info.st_mode))
         return result_fail(result, PS_ERR_IO, "%.150s is not a regular file", file->path);
     uint32_t suffix;
@@ -144,7 +148,8 @@ PS_API int ps_get_file(ps_client *client, const char *bucket, const char *key, c
     begin(&file);
     err = open_temporary(&file, temporary, result);
     bool made = !err;
-    if (!err && file.size) err = parallel_run(client->parallel, piece_count(&file), get_piece, &file, result);
+    if (!err && file.size)
+        err = parallel_run(client->parallel, piece_count(&file), get_piece, &file, result);
     if (!err && rename(temporary, path)) err = file_error(&file, "write", result);
     if (err && made) unlink(temporary);
     if (!file.size) strcpy(result->transfer, "http");
@@ -183,6 +188,7 @@ static int put_parts(struct file_transfer *file, ps_result *result) {
     err = parallel_run(file->client->parallel, upload.parts, put_piece, file, result);
     if (!err) err = multipart_complete(&upload, result);
     if (err) multipart_abort(&upload);
+    file->upload = NULL;
     free(upload.etags);
     return err;
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "client/client.h"
 #include "client/answer.h"
+#include "client/client.h"
 
 struct listing {
     ps_list_fn fn;
@@ -51,7 +51,8 @@ static void emit_page(struct listing *listing, const xmlNode *root) {
     xmlNode *key = answer_first(root, "Contents"), *prefix = answer_first(root, "CommonPrefixes");
     while ((key || prefix) && !listing->stopped) {
         char *key_name = answer_text(key, "Key"), *prefix_name = answer_text(prefix, "Prefix");
-        bool take_prefix = !key || (prefix && key_name && prefix_name && strcmp(prefix_name, key_name) < 0);
+        bool take_prefix =
+            !key || (prefix && key_name && prefix_name && strcmp(prefix_name, key_name) < 0);
         free(key_name);
         free(prefix_name);
         if (take_prefix) {
@@ -72,8 +73,9 @@ static void add_parameter(struct text *query, const char *name, const char *valu
 }
 
 /* One page; *token is the next page's, or NULL at the end. */
-static int list_page(ps_client *client, const char *bucket, const char *prefix, const char *delimiter,
-                     char **token, struct listing *listing, ps_result *result) {
+static int list_page(ps_client *client, const char *bucket, const char *prefix,
+                     const char *delimiter, char **token, struct listing *listing,
+                     ps_result *result) {
     struct call call _cleanup_call_ = {.method = "GET", .bucket = bucket};
     add_parameter(&call.query, "list-type", "2");
     if (*token) add_parameter(&call.query, "continuation-token", *token);
@@ -124,5 +126,6 @@ PS_API int ps_list_buckets(ps_client *client, ps_list_fn fn, void *ctx, ps_resul
          node = answer_next(node, "Bucket"))
         emit_node(&listing, node, "Name", "CreationDate", false);
     xmlFreeDoc(doc);
-    return buckets ? 0 : result_fail(result, PS_ERR_PROTOCOL, "the answer is not a list of buckets");
+    return buckets ? 0
+                   : result_fail(result, PS_ERR_PROTOCOL, "the answer is not a list of buckets");
 }

@@ -58,7 +58,8 @@ static int get_once(ps_client *client, const struct piece *piece, const char *to
     add_get_headers(&call, piece);
     if (token) call_header(&call, "x-amz-rdma-token", "%s", token);
     int err = call_perform(client, &call, result);
-    *outcome = err == PS_ERR_S3 && !strcmp(result->code, "InvalidRDMAToken") ? TOKEN_UNKNOWN : FINAL;
+    *outcome =
+        err == PS_ERR_S3 && !strcmp(result->code, "InvalidRDMAToken") ? TOKEN_UNKNOWN : FINAL;
     if (err && is_empty_object(&call, piece)) {
         *result = (ps_result){.status = 200};
         memcpy(result->etag, call.etag, sizeof(result->etag));
@@ -82,7 +83,8 @@ static int put_once(ps_client *client, const struct piece *piece, const char *to
         call.body_size = piece->length;
     }
     int err = call_perform(client, &call, result);
-    *outcome = err == PS_ERR_S3 && !strcmp(result->code, "InvalidRDMAToken") ? TOKEN_UNKNOWN : FINAL;
+    *outcome =
+        err == PS_ERR_S3 && !strcmp(result->code, "InvalidRDMAToken") ? TOKEN_UNKNOWN : FINAL;
     if (err) return err;
     result->size = piece->length;
     if (token && strcmp(call.rdma_reply, "200") && strcmp(call.rdma_reply, "204"))
@@ -114,7 +116,8 @@ static bool try_one_sided(ps_client *client, const struct piece *piece, once_fn 
             session_lost(client, generation);
             continue;
         }
-        return strcmp(result->code, "RDMANotSupported") && strcmp(result->code, "RDMATransferFailed");
+        return strcmp(result->code, "RDMANotSupported") &&
+               strcmp(result->code, "RDMATransferFailed");
     }
     return false;
 }

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
 #include "client/answer.h"
+#include "client/client.h"
 
 uint64_t multipart_part_size(uint64_t size, uint64_t wanted) {
     uint64_t least = (size + CLIENT_PARTS_MAX - 1) / CLIENT_PARTS_MAX;
@@ -13,7 +13,8 @@ uint64_t multipart_part_size(uint64_t size, uint64_t wanted) {
 }
 
 int multipart_begin(struct multipart *upload, ps_result *result) {
-    struct call call _cleanup_call_ = {.method = "POST", .bucket = upload->bucket, .key = upload->key};
+    struct call call _cleanup_call_ = {
+        .method = "POST", .bucket = upload->bucket, .key = upload->key};
     text_append_string(&call.query, "uploads=");
     int err = call_perform(upload->client, &call, result);
     if (err) return err;
@@ -39,8 +40,8 @@ int multipart_complete(struct multipart *upload, ps_result *result) {
     struct text body _cleanup_text_ = {0};
     text_append_string(&body, "<CompleteMultipartUpload>");
     for (unsigned i = 0; i < upload->parts; i++)
-        text_append_format(&body, "<Part><PartNumber>%u</PartNumber><ETag>\"%s\"</ETag></Part>", i + 1,
-                           upload->etags[i]);
+        text_append_format(&body, "<Part><PartNumber>%u</PartNumber><ETag>\"%s\"</ETag></Part>",
+                           i + 1, upload->etags[i]);
     text_append_string(&body, "</CompleteMultipartUpload>");
     if (body.failed) return result_fail(result, PS_ERR_MEMORY, "out of memory");
     struct call call _cleanup_call_ = {
@@ -59,7 +60,8 @@ int multipart_complete(struct multipart *upload, ps_result *result) {
     /* S3 may answer 200 with an <Error> inside. */
     if (!err) answer_read_error(text_slice(&call.text), &answer);
     if (!err && answer.code[0]) err = PS_ERR_S3;
-    if (!err && (!etag || !*etag)) err = result_fail(&answer, PS_ERR_PROTOCOL, "the answer has no ETag");
+    if (!err && (!etag || !*etag))
+        err = result_fail(&answer, PS_ERR_PROTOCOL, "the answer has no ETag");
     if (!err) {
         size_t size = strlen(etag);
         bool quoted = size >= 2 && etag[0] == '"' && etag[size - 1] == '"';
@@ -76,7 +78,8 @@ int multipart_complete(struct multipart *upload, ps_result *result) {
 }
 
 void multipart_abort(struct multipart *upload) {
-    struct call call _cleanup_call_ = {.method = "DELETE", .bucket = upload->bucket, .key = upload->key};
+    struct call call _cleanup_call_ = {
+        .method = "DELETE", .bucket = upload->bucket, .key = upload->key};
     add_upload_id(&call, upload);
     ps_result ignored = {0}; /* the failure that led here is what the caller reports */
     call_perform(upload->client, &call, &ignored);

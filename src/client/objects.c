@@ -20,7 +20,8 @@ static int get_one(void *ctx, unsigned worker, uint64_t index, ps_result *result
     uint64_t skipped = (index + 1) * rest->part_size; /* the first piece is there already */
     piece.offset += skipped;
     piece.buffer_offset += skipped;
-    piece.length = rest->end - piece.offset < rest->part_size ? rest->end - piece.offset : rest->part_size;
+    piece.length =
+        rest->end - piece.offset < rest->part_size ? rest->end - piece.offset : rest->part_size;
     int err = piece_get(rest->client, &piece, result);
     if (!err && result->bytes != piece.length)
         return result_fail(result, PS_ERR_PROTOCOL, "the server moved %llu bytes of %llu",
@@ -46,7 +47,8 @@ static int get_rest(ps_client *client, const struct piece *first, uint64_t end, 
     if (rest_result.fallback_reason[0]) {
         result->via = rest_result.via;
         memcpy(result->transfer, rest_result.transfer, sizeof(result->transfer));
-        memcpy(result->fallback_reason, rest_result.fallback_reason, sizeof(result->fallback_reason));
+        memcpy(result->fallback_reason, rest_result.fallback_reason,
+               sizeof(result->fallback_reason));
     }
     result->bytes = end - first->offset;
     return 0;
@@ -97,11 +99,13 @@ static int put_one(void *ctx, unsigned worker, uint64_t index, ps_result *result
     struct piece piece = parts->whole;
     uint64_t skipped = index * parts->part_size;
     piece.buffer_offset += skipped;
-    piece.length = piece.length - skipped < parts->part_size ? piece.length - skipped : parts->part_size;
+    piece.length =
+        piece.length - skipped < parts->part_size ? piece.length - skipped : parts->part_size;
     piece.upload_id = parts->upload->upload_id;
     piece.part_number = (unsigned)index + 1;
     int err = piece_put(parts->upload->client, &piece, result);
-    if (!err) memcpy(parts->upload->etags[index], result->etag, sizeof(parts->upload->etags[index]));
+    if (!err)
+        memcpy(parts->upload->etags[index], result->etag, sizeof(parts->upload->etags[index]));
     return err;
 }
 

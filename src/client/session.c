@@ -79,7 +79,8 @@ static bool ask(struct session *session, struct shm_message *message, int passed
     if (message->type == wanted) return true;
     if (message->type != SHM_ERROR) return give_up(session, "the transfer socket is confused", "");
     message->text[SHM_TEXT_SIZE - 1] = '\0';
-    if (wanted == SHM_WELCOME) return give_up(session, "the server refused a session", message->text);
+    if (wanted == SHM_WELCOME)
+        return give_up(session, "the server refused a session", message->text);
     snprintf(session->reason, sizeof(session->reason), "the server refused the memory: %s",
              message->text);
     return false;
@@ -114,9 +115,10 @@ static bool copy_name(const json_t *told, const char *field, char out[108]) {
 static bool read_introduction(struct slice text, struct introduction *introduction) {
     json_t *told = json_loadb(text.data, text.size, 0, NULL);
     const char *ticket = json_string_value(json_object_get(told, "ticket"));
-    bool ok = told && ticket && copy_name(told, "socket", introduction->path) &&
-              copy_name(told, "abstract", introduction->abstract) &&
-              hex_decode(slice_of(ticket), introduction->ticket, SHM_TICKET_SIZE) == SHM_TICKET_SIZE;
+    bool ok =
+        told && ticket && copy_name(told, "socket", introduction->path) &&
+        copy_name(told, "abstract", introduction->abstract) &&
+        hex_decode(slice_of(ticket), introduction->ticket, SHM_TICKET_SIZE) == SHM_TICKET_SIZE;
     json_decref(told);
     return ok;
 }
@@ -126,7 +128,8 @@ static bool introduce(ps_client *client, struct introduction *introduction) {
     struct call call _cleanup_call_ = {.method = "POST", .bucket = ".penstock", .key = "shm"};
     ps_result result = {0};
     int err = call_perform(client, &call, &result);
-    if (err == PS_ERR_S3 && strcmp(result.code, "SlowDown") && strcmp(result.code, "ServiceUnavailable")) {
+    if (err == PS_ERR_S3 && strcmp(result.code, "SlowDown") &&
+        strcmp(result.code, "ServiceUnavailable")) {
         session->never = true;
         snprintf(session->reason, sizeof(session->reason),
                  "the endpoint offers no same-host transfer (%.60s)", result.code);
@@ -150,7 +153,8 @@ static bool session_ensure(ps_client *client) {
     session->fd = connect_to(introduction.path, false);
     if (session->fd < 0) session->fd = connect_to(introduction.abstract, true);
     if (session->fd < 0)
-        return give_up(session, "no way to the server's transfer socket (another host or container?)",
+        return give_up(session,
+                       "no way to the server's transfer socket (another host or container?)",
                        strerror(-session->fd));
     struct shm_message message = {.type = SHM_HELLO};
     memcpy(message.ticket, introduction.ticket, SHM_TICKET_SIZE);
@@ -164,7 +168,8 @@ static bool session_ensure(ps_client *client) {
 static bool register_buffer(ps_buffer *buffer) {
     struct session *session = &buffer->client->session;
     if (buffer->generation == session->generation) return true;
-    struct shm_message message = {.type = SHM_REGISTER, .value = (buffer->size + 4095) / 4096 * 4096};
+    struct shm_message message = {.type = SHM_REGISTER,
+                                  .value = (buffer->size + 4095) / 4096 * 4096};
     /* The server takes no memory with holes: their pages would be made at its expense. Until it is
      * registered, a buffer costs only the pages that were written. */
     if (fallocate(buffer->fd, 0, 0, (off_t)message.value)) {

@@ -19,7 +19,7 @@ struct setting {
 };
 
 #define SETTING(name, kind, field, value_name, help)                                               \
-    {name, kind, offsetof(struct server_config, field), value_name, help}
+    { name, kind, offsetof(struct server_config, field), value_name, help }
 
 static const struct setting settings[] = {
     SETTING("config", SETTING_TEXT, config_file, "FILE", "read settings from FILE (name = value)"),
@@ -35,7 +35,8 @@ static const struct setting settings[] = {
             "bound on buffers and caches, e.g. 8GiB [a quarter of RAM, at most 1GiB]"),
     SETTING("capacity", SETTING_SIZE, capacity, "SIZE",
             "largest size of the volume file [what the file system has]"),
-    SETTING("reactors", SETTING_COUNT, reactors, "N", "event loops, one thread each [one per core]"),
+    SETTING("reactors", SETTING_COUNT, reactors, "N",
+            "event loops, one thread each [one per core]"),
     SETTING("workers", SETTING_COUNT, workers, "N", "threads for work that blocks [2 per core]"),
     SETTING("durability", SETTING_TEXT, durability, "LEVEL",
             "durable: an answered write survives power loss; crash: it survives the death of the "
@@ -79,11 +80,13 @@ bool config_parse_size(const char *text, uint64_t *bytes) {
 }
 
 static bool parse_switch(const char *text, bool *on) {
-    if (!strcmp(text, "1") || !strcmp(text, "true") || !strcmp(text, "yes") || !strcmp(text, "on")) {
+    if (!strcmp(text, "1") || !strcmp(text, "true") || !strcmp(text, "yes") ||
+        !strcmp(text, "on")) {
         *on = true;
         return true;
     }
-    if (!strcmp(text, "0") || !strcmp(text, "false") || !strcmp(text, "no") || !strcmp(text, "off")) {
+    if (!strcmp(text, "0") || !strcmp(text, "false") || !strcmp(text, "no") ||
+        !strcmp(text, "off")) {
         *on = false;
         return true;
     }
@@ -110,7 +113,8 @@ static int setting_set(struct server_config *config, const struct setting *setti
     case SETTING_SWITCH: ok = parse_switch(value, (bool *)field); break;
     }
     if (ok) return 0;
-    fprintf(stderr, "penstock: %s: '%s' is not a valid value for %s\n", source, value, setting->name);
+    fprintf(stderr, "penstock: %s: '%s' is not a valid value for %s\n", source, value,
+            setting->name);
     return -EINVAL;
 }
 
@@ -173,14 +177,16 @@ static int load_arguments(struct server_config *config, int argc, char **argv, b
         const char *equals = strchr(argument, '=');
         size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
         if (strncmp(argument, "--", 2) || size < 3 || size - 2 >= sizeof(name)) {
-            fprintf(stderr, "penstock: unexpected argument '%s' (see penstock serve --help)\n", argument);
+            fprintf(stderr, "penstock: unexpected argument '%s' (see penstock serve --help)\n",
+                    argument);
             return -EINVAL;
         }
         memcpy(name, argument + 2, size - 2);
         name[size - 2] = '\0';
         const struct setting *setting = setting_find(name);
         if (!setting) {
-            fprintf(stderr, "penstock: there is no option --%s (see penstock serve --help)\n", name);
+            fprintf(stderr, "penstock: there is no option --%s (see penstock serve --help)\n",
+                    name);
             return -EINVAL;
         }
         const char *value = equals ? equals + 1 : NULL;
@@ -219,13 +225,15 @@ int config_load(struct server_config *config, int argc, char **argv) {
 }
 
 void config_help(FILE *out) {
-    fprintf(out, "usage: penstock serve [option ...]\n\n"
-                 "Serve S3 over HTTP, with one-sided transfers for clients that register memory.\n"
-                 "Every option is also a variable (--ready-file: PENSTOCK_READY_FILE) and a key of\n"
-                 "the configuration file (ready-file = ...).\n\n");
+    fprintf(out,
+            "usage: penstock serve [option ...]\n\n"
+            "Serve S3 over HTTP, with one-sided transfers for clients that register memory.\n"
+            "Every option is also a variable (--ready-file: PENSTOCK_READY_FILE) and a key of\n"
+            "the configuration file (ready-file = ...).\n\n");
     for (size_t i = 0; i < SETTING_TOTAL; i++) {
         char left[48];
-        snprintf(left, sizeof(left), "--%s%s%s", settings[i].name, settings[i].value_name ? " " : "",
+        snprintf(left, sizeof(left), "--%s%s%s", settings[i].name,
+                 settings[i].value_name ? " " : "",
                  settings[i].value_name ? settings[i].value_name : "");
         fprintf(out, "  %-24s %s\n", left, settings[i].help);
     }

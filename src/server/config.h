@@ -12,9 +12,9 @@
 
 struct server_config {
     char config_file[CONFIG_TEXT_MAX];
-    char data[CONFIG_TEXT_MAX];       /* directory or block device */
-    char meta[CONFIG_TEXT_MAX];       /* directory for metadata and keys; empty: the data directory */
-    char listen[CONFIG_TEXT_MAX];     /* host:port */
+    char data[CONFIG_TEXT_MAX];   /* directory or block device */
+    char meta[CONFIG_TEXT_MAX];   /* directory for metadata and keys; empty: the data directory */
+    char listen[CONFIG_TEXT_MAX]; /* host:port */
     char ready_file[CONFIG_TEXT_MAX]; /* receives the ready line's URL */
     char socket_dir[CONFIG_TEXT_MAX]; /* for the same-host socket; empty: the data directory */
     char region[CONFIG_TEXT_MAX];

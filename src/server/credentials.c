@@ -36,7 +36,8 @@ static int write_pair(const struct server_config *config, const char *path) {
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) return -errno;
     int err = 0;
-    if (dprintf(fd, "access_key = %s\nsecret_key = %s\n", config->access_key, config->secret_key) < 0 ||
+    if (dprintf(fd, "access_key = %s\nsecret_key = %s\n", config->access_key, config->secret_key) <
+            0 ||
         fsync(fd))
         err = -errno;
     close(fd);
@@ -46,7 +47,8 @@ static int write_pair(const struct server_config *config, const char *path) {
 
 static int make_pair(struct server_config *config, const char *path) {
     random_key("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", config->access_key, 20);
-    random_key("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-", config->secret_key, 40);
+    random_key("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-",
+               config->secret_key, 40);
     int err = write_pair(config, path);
     if (err) {
         fprintf(stderr, "penstock: cannot write %s: %s\n", path, strerror(-err));
@@ -61,7 +63,8 @@ static int make_pair(struct server_config *config, const char *path) {
 int credentials_load(struct server_config *config, const char *directory) {
     if (config->access_key[0] && config->secret_key[0]) return 0;
     if (config->access_key[0] || config->secret_key[0]) {
-        fprintf(stderr, "penstock: give both PENSTOCK_ACCESS_KEY and PENSTOCK_SECRET_KEY, or neither\n");
+        fprintf(stderr,
+                "penstock: give both PENSTOCK_ACCESS_KEY and PENSTOCK_SECRET_KEY, or neither\n");
         return -EINVAL;
     }
     char path[CONFIG_TEXT_MAX + 16];

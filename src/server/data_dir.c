@@ -12,12 +12,15 @@ static int resolve(const struct server_config *config, struct data_dir *dir) {
     struct stat info;
     bool exists = stat(config->data, &info) == 0;
     if (exists && !S_ISDIR(info.st_mode) && !S_ISBLK(info.st_mode)) {
-        fprintf(stderr, "penstock: --data %s is neither a directory nor a block device\n", config->data);
+        fprintf(stderr, "penstock: --data %s is neither a directory nor a block device\n",
+                config->data);
         return -ENOTDIR;
     }
     if (exists && S_ISBLK(info.st_mode) && !config->meta[0]) {
-        fprintf(stderr, "penstock: --data %s is a block device: say with --meta DIR where metadata and "
-                        "keys go\n", config->data);
+        fprintf(stderr,
+                "penstock: --data %s is a block device: say with --meta DIR where metadata and "
+                "keys go\n",
+                config->data);
         return -EINVAL;
     }
     strcpy(dir->directory, config->meta[0] ? config->meta : config->data);
@@ -31,8 +34,8 @@ static int make_directory(const char *path, bool create) {
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return 0;
     if (create && mkdir(path, 0700) == 0) return 0;
     int err = create ? -errno : -ENOENT;
-    fprintf(stderr, create ? "penstock: cannot make the directory %s: %s\n" : "penstock: %s: %s\n", path,
-            strerror(-err));
+    fprintf(stderr, create ? "penstock: cannot make the directory %s: %s\n" : "penstock: %s: %s\n",
+            path, strerror(-err));
     return err;
 }
 

@@ -5,9 +5,9 @@
 #include "server/config.h"
 
 struct data_dir {
-    char directory[CONFIG_TEXT_MAX];         /* metadata, credentials, lock, socket */
-    char meta_path[CONFIG_TEXT_MAX + 8];     /* DIRECTORY/meta */
-    char volume_path[CONFIG_TEXT_MAX];       /* what blob_store_open wants: directory or device */
+    char directory[CONFIG_TEXT_MAX];     /* metadata, credentials, lock, socket */
+    char meta_path[CONFIG_TEXT_MAX + 8]; /* DIRECTORY/meta */
+    char volume_path[CONFIG_TEXT_MAX];   /* what blob_store_open wants: directory or device */
     int lock_fd;
 };
 

@@ -17,8 +17,8 @@
 #include "server/credentials.h"
 #include "server/data_dir.h"
 
-#define DRAIN_MS 10000
-#define MEMORY_MIN (64ull << 20)
+#define DRAIN_MS           10000
+#define MEMORY_MIN         (64ull << 20)
 #define MEMORY_DEFAULT_MAX (1ull << 30)
 
 struct server {
@@ -63,7 +63,8 @@ static int parse_listen(struct server *server) {
     uint8_t address[16];
     if (server->host[0] && inet_pton(AF_INET, server->host, address) != 1 &&
         inet_pton(AF_INET6, server->host, address) != 1) {
-        fprintf(stderr, "penstock: --listen %s: the host must be an IP address or localhost\n", listen);
+        fprintf(stderr, "penstock: --listen %s: the host must be an IP address or localhost\n",
+                listen);
         return -EINVAL;
     }
     server->port = (uint16_t)port;
@@ -74,15 +75,18 @@ static int check_config(struct server *server) {
     struct server_config *config = &server->config;
     enum log_level level;
     if (log_level_parse(config->log_level, &level)) {
-        fprintf(stderr, "penstock: --log-level %s: expected error, warn, info or debug\n", config->log_level);
+        fprintf(stderr, "penstock: --log-level %s: expected error, warn, info or debug\n",
+                config->log_level);
         return -EINVAL;
     }
     log_set_level(level);
     if (!strcmp(config->durability, "crash")) {
         server->durability = META_CRASH;
-        log_warn("durability is 'crash': a power loss may lose writes answered in the last seconds");
+        log_warn(
+            "durability is 'crash': a power loss may lose writes answered in the last seconds");
     } else if (strcmp(config->durability, "durable")) {
-        fprintf(stderr, "penstock: --durability %s: expected durable or crash\n", config->durability);
+        fprintf(stderr, "penstock: --durability %s: expected durable or crash\n",
+                config->durability);
         return -EINVAL;
     }
     if (!config->memory) config->memory = default_memory();
@@ -117,7 +121,8 @@ static void raise_limits(void) {
 static int open_memory(struct server *server) {
     struct admin *parts = &server->parts;
     /* Three quarters for payload; the record cache and the engine's cache share the rest. */
-    int err = step("allocate the buffer pool", pool_create(server->config.memory / 4 * 3, &parts->pool));
+    int err =
+        step("allocate the buffer pool", pool_create(server->config.memory / 4 * 3, &parts->pool));
     if (!err) err = step("make the cache", cache_create(parts->pool, &parts->cache));
     if (err) return err;
     struct pool_region region = pool_region(parts->pool);
@@ -132,8 +137,9 @@ static int open_memory(struct server *server) {
 
 static int open_store(struct server *server) {
     struct admin *parts = &server->parts;
-    int err = step("open the metadata store",
-                   meta_rocksdb_open(server->dir.meta_path, server->config.memory / 8, &parts->meta));
+    int err =
+        step("open the metadata store",
+             meta_rocksdb_open(server->dir.meta_path, server->config.memory / 8, &parts->meta));
     struct blob_options options = {
         .path = server->dir.volume_path,
         .capacity_bytes = server->config.capacity,
@@ -141,8 +147,8 @@ static int open_store(struct server *server) {
         .direct_io = !server->config.buffered_io,
     };
     if (!err)
-        err = step("open the volume",
-                   blob_store_open(&options, parts->meta, parts->pool, parts->cache, &parts->blobs));
+        err = step("open the volume", blob_store_open(&options, parts->meta, parts->pool,
+                                                      parts->cache, &parts->blobs));
     if (!err)
         err = step("open the store",
                    store_open(parts->meta, parts->blobs, server->durability, &server->store));
@@ -161,7 +167,8 @@ static int open_keys(struct server *server) {
 static int open_network(struct server *server) {
     struct admin *parts = &server->parts;
     struct transfer_options transfer = {
-        .socket_directory = server->config.socket_dir[0] ? server->config.socket_dir : server->dir.directory,
+        .socket_directory =
+            server->config.socket_dir[0] ? server->config.socket_dir : server->dir.directory,
     };
     int err = step("start transfers",
                    transfer_start(parts->runtime, parts->pool, &transfer, &parts->transfers));
@@ -185,7 +192,9 @@ static int open_network(struct server *server) {
     };
     if (err) return err;
     err = http_server_start(parts->runtime, &http, &parts->http);
-    if (err) fprintf(stderr, "penstock: cannot listen on %s: %s\n", server->config.listen, error_text(err));
+    if (err)
+        fprintf(stderr, "penstock: cannot listen on %s: %s\n", server->config.listen,
+                error_text(err));
     return err;
 }
 

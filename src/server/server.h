@@ -1,4 +1,5 @@
-/* The server process: settings in, a running store out. The only layer that names concrete engines. */
+/* The server process: settings in, a running store out. The only layer that names concrete engines.
+ */
 #ifndef PENSTOCK_SERVER_SERVER_H
 #define PENSTOCK_SERVER_SERVER_H
 

@@ -100,15 +100,16 @@ void shm_session_close(struct shm_registry *registry, struct shm_session **sessi
     *session = NULL;
     pthread_mutex_lock(&registry->lock);
     HASH_DELETE(hh, registry->sessions, s);
-    struct shm_region *ended = NULL, *region, *after;
-    DL_FOREACH_SAFE(s->regions, region, after) {
+    struct shm_region *ended = NULL, *region;
+    while ((region = s->regions)) {
         take_out(registry, s, region);
         DL_APPEND(ended, region);
     }
     pthread_mutex_unlock(&registry->lock);
     assert(s->region_count == 0 && s->registered_bytes == 0);
     free(s);
-    DL_FOREACH_SAFE(ended, region, after) {
+    while ((region = ended)) {
+        DL_DELETE(ended, region);
         shm_region_unref(&region);
     }
 }
