@@ -31,6 +31,8 @@ def introduce(server: Server, **signing) -> dict:
 def memfd(size: int, seals: int = SEALS) -> int:
     fd = os.memfd_create("penstock-test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
+    if size:
+        os.posix_fallocate(fd, 0, size)
     if seals:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd

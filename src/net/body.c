@@ -16,7 +16,7 @@ void body_begin(struct http_session *s, const struct head *head) {
     s->body = (struct request_body){.chunked = head->chunked,
                                     .ended = !head->chunked && !head->content_length,
                                     .remaining = head->content_length};
-    s->body.expect_continue = head->expect_continue && !s->body.ended;
+    s->body.expect_continue = head->expect_continue;
     if (head->chunked) chunk_init(&s->body.chunk);
 }
 
@@ -46,6 +46,12 @@ static int send_continue_await(struct http_session *s) {
     struct iovec iov = {(char *)continue_line, sizeof continue_line - 1};
     int err = session_send_await(s, &iov, 1);
     return err ? body_fail(s, err) : 0;
+}
+
+/* An empty body needs no 100, but botocore takes a final answer without one for the last word: it
+ * then misreads the answer to the next request that expects one on this connection. */
+void body_continue_empty_await(struct http_session *s) {
+    if (s->body.ended) (void)send_continue_await(s);
 }
 
 /* Receive into the empty buffer. */

@@ -124,6 +124,7 @@ ssize_t session_receive_await(struct http_session *session, size_t limit, uint64
 
 /* ---- body.c */
 void body_begin(struct http_session *session, const struct head *head);
+void body_continue_empty_await(struct http_session *session); /* 100 for an empty body too */
 /* Read and drop a small rest; false when the connection cannot be used again. */
 bool body_drain_await(struct http_session *session);
 bool body_may_drain(const struct http_session *session);

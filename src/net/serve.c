@@ -93,6 +93,7 @@ static void handle_await(struct http_session *s) {
     const struct http_server_options *options = options_of(s);
     s->connection->state = CONNECTION_BUSY;
     counter_add(&s->connection->listener->counters.requests, 1);
+    body_continue_empty_await(s);
     options->handler(&s->exchange, options->ctx);
     assert(!s->watching);
     response_end_await(s);

@@ -197,6 +197,27 @@ static void continue_is_sent_when_the_body_is_wanted(void **state) {
     client_close(&c);
 }
 
+/* Also in front of an error: what matters is that the final answer never comes first. */
+static void continue_is_sent_for_an_empty_body(void **state) {
+    static const char *const paths[] = {"/echo", "/ignore"};
+    struct client c;
+    struct answer a;
+    open_default(&c);
+    for (unsigned i = 0; i < 4; i++) {
+        char request[160];
+        snprintf(request, sizeof request,
+                 "PUT %s HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n"
+                 "Expect: 100-continue\r\n\r\n",
+                 paths[i % 2]);
+        client_send(&c, request);
+        client_read(&c, &a, true);
+        assert_int_equal(a.status, 100);
+        answer_end(&a);
+        expect_answer(&c, 200, i % 2 ? "ignored" : "");
+    }
+    client_close(&c);
+}
+
 static void an_answer_without_the_body_saves_sending_it(void **state) {
     struct client c;
     struct answer a;
@@ -377,6 +398,7 @@ int main(void) {
         cmocka_unit_test(a_view_of_chunks_may_be_cut_at_every_byte),
         cmocka_unit_test(a_bad_chunk_ends_the_connection),
         cmocka_unit_test(continue_is_sent_when_the_body_is_wanted),
+        cmocka_unit_test(continue_is_sent_for_an_empty_body),
         cmocka_unit_test(an_answer_without_the_body_saves_sending_it),
         cmocka_unit_test(a_small_unread_body_is_dropped),
         cmocka_unit_test(a_large_unread_body_ends_the_connection_after_the_answer),
