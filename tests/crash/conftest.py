@@ -1,1 +1,0 @@
-"""The crash tests start their own servers; they share only the helpers of tests/."""
