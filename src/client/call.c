@@ -1,4 +1,5 @@
 /* One signed HTTP request over a pooled keep-alive connection, and what its answer says. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,17 +9,7 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "client/answer.h"
-#include "client/client.h"
-
-#define CONNECT_TIMEOUT_MS 5000
-#define RECEIVE_BUFFER     (512L * 1024)
-#define UPLOAD_BUFFER      (2L * 1024 * 1024)
-
-/* An exchange under way: what curl's callbacks need. */
-struct exchange {
-    struct call *call;
-    uint64_t sent;
-};
+#include "client/exchange.h"
 
 void call_header(struct call *call, const char *name, const char *format, ...) {
     va_list arguments;
@@ -34,39 +25,7 @@ void call_deinit(struct call *call) {
     text_deinit(&call->text);
 }
 
-/* ---- the pool of connections */
-
-static struct connection *connection_take(ps_client *client) {
-    pthread_mutex_lock(&client->lock);
-    struct connection *connection = client->idle;
-    if (connection) client->idle = connection->next;
-    pthread_mutex_unlock(&client->lock);
-    if (connection) return connection;
-    connection = calloc(1, sizeof(*connection));
-    if (connection && !(connection->curl = curl_easy_init())) {
-        free(connection);
-        return NULL;
-    }
-    return connection;
-}
-
-static void connection_give(ps_client *client, struct connection *connection) {
-    pthread_mutex_lock(&client->lock);
-    connection->next = client->idle;
-    client->idle = connection;
-    pthread_mutex_unlock(&client->lock);
-}
-
-void connections_close(ps_client *client) {
-    while (client->idle) {
-        struct connection *connection = client->idle;
-        client->idle = connection->next;
-        curl_easy_cleanup(connection->curl);
-        free(connection);
-    }
-}
-
-/* ---- curl's callbacks */
+/* ---- the answer's head */
 
 static void copy_text(char *out, size_t capacity, struct slice value) {
     if (value.size >= capacity) value.size = capacity - 1;
@@ -92,7 +51,7 @@ static void read_range(struct call *call, struct slice value) {
     if (call->has_range) call->range_total = number;
 }
 
-static void read_header(struct call *call, struct slice name, struct slice value) {
+void call_read_header(struct call *call, struct slice name, struct slice value) {
     unsigned long long number;
     if (slice_equal_nocase(name, SLICE_LITERAL("etag"))) {
         read_etag(call, value);
@@ -114,57 +73,6 @@ static void read_header(struct call *call, struct slice name, struct slice value
     }
 }
 
-static size_t on_header(char *data, size_t unit, size_t count, void *ctx) {
-    struct call *call = ((struct exchange *)ctx)->call;
-    size_t size = unit * count;
-    if (size > 9 && !memcmp(data, "HTTP/", 5)) {
-        const char *space = memchr(data, ' ', size);
-        call->status = space ? atoi(space + 1) : 0;
-        return size;
-    }
-    const char *colon = memchr(data, ':', size);
-    if (!colon) return size;
-    size_t end = size;
-    while (end && (data[end - 1] == '\r' || data[end - 1] == '\n')) end--;
-    struct slice name = {data, (size_t)(colon - data)};
-    struct slice value = {colon + 1, (size_t)(data + end - colon - 1)};
-    read_header(call, name, slice_trim(value));
-    return size;
-}
-
-/* The one copy of payload on this side: libcurl receives into its own memory. */
-static size_t on_body(char *data, size_t unit, size_t count, void *ctx) {
-    struct call *call = ((struct exchange *)ctx)->call;
-    size_t size = unit * count;
-    if (!call->into || call->status < 200 || call->status > 299) {
-        if (call->text.size + size > CALL_TEXT_MAX) return 0;
-        text_append(&call->text, data, size);
-        return call->text.failed ? 0 : size;
-    }
-    if (size > call->into_size - call->received) {
-        call->overflow = true;
-        return 0;
-    }
-    memcpy(call->into + call->received, data, size);
-    call->received += size;
-    return size;
-}
-
-static size_t on_upload(char *out, size_t unit, size_t count, void *ctx) {
-    struct exchange *exchange = ctx;
-    uint64_t left = exchange->call->body_size - exchange->sent;
-    size_t size = unit * count < left ? unit * count : left;
-    if (size) memcpy(out, exchange->call->body + exchange->sent, size);
-    exchange->sent += size;
-    return size;
-}
-
-static int on_rewind(void *ctx, curl_off_t offset, int origin) {
-    if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
-    ((struct exchange *)ctx)->sent = (uint64_t)offset;
-    return CURL_SEEKFUNC_OK;
-}
-
 /* ---- the request */
 
 static void build_path(const struct call *call, struct text *path) {
@@ -176,21 +84,17 @@ static void build_path(const struct call *call, struct text *path) {
     text_append_uri(path, slice_of(call->key), true);
 }
 
-static struct curl_slist *append(struct curl_slist *list, const char *name, const char *value) {
-    char line[AUTH_HEADER_MAX + 64];
-    snprintf(line, sizeof(line), "%s: %s", name, value);
-    struct curl_slist *longer = curl_slist_append(list, line);
-    if (!longer) curl_slist_free_all(list);
-    return longer;
+static void put_field(struct text *head, const char *name, const char *value) {
+    text_append_string(head, name);
+    text_append_string(head, ": ");
+    text_append_string(head, value);
+    text_append_string(head, "\r\n");
 }
 
-/* Signs everything that is sent by our choice and returns the header list, or NULL. */
-static struct curl_slist *sign(const ps_client *client, const struct call *call,
-                               const struct text *path) {
-    char date[CLOCK_TEXT_SIZE], authorization[AUTH_HEADER_MAX];
-    int64_t now = clock_wall_ms();
-    clock_format_amz(now, date);
-    struct auth_header headers[9] = {
+/* Signs everything that is sent by our choice. */
+static bool sign(const ps_client *client, const struct call *call, const struct text *path,
+                 int64_t now_ms, const char *date, char authorization[AUTH_HEADER_MAX]) {
+    struct auth_header headers[3 + CALL_HEADERS_MAX] = {
         {SLICE_LITERAL("host"), slice_of(client->host)},
         {SLICE_LITERAL("x-amz-content-sha256"), SLICE_LITERAL("UNSIGNED-PAYLOAD")},
         {SLICE_LITERAL("x-amz-date"), slice_of(date)},
@@ -205,96 +109,68 @@ static struct curl_slist *sign(const ps_client *client, const struct call *call,
         .query = text_slice(&call->query),
         .headers = headers,
         .header_count = count,
-        .now_ms = now,
+        .now_ms = now_ms,
         .region = slice_of(client->region),
     };
-    if (auth_sign(&client->identity, &request, SLICE_LITERAL("s3"),
-                  SLICE_LITERAL("UNSIGNED-PAYLOAD"), authorization))
-        return NULL;
-    struct curl_slist *list = append(NULL, "Authorization", authorization);
-    /* As signed: libcurl would leave out a port that is the scheme's default. */
-    if (list) list = append(list, "Host", client->host);
-    if (list) list = append(list, "x-amz-date", date);
-    if (list) list = append(list, "x-amz-content-sha256", "UNSIGNED-PAYLOAD");
-    for (unsigned i = 0; list && i < call->header_count; i++)
-        list = append(list, call->headers[i].name, call->headers[i].value);
-    /* The server answers at once whether it wants the body or not; waiting costs a round trip. */
-    return list ? append(list, "Expect", "") : NULL;
+    return auth_sign(&client->identity, &request, SLICE_LITERAL("s3"),
+                     SLICE_LITERAL("UNSIGNED-PAYLOAD"), authorization) == 0;
 }
 
-static void set_method(CURL *curl, struct exchange *exchange) {
-    const struct call *call = exchange->call;
-    if (!strcmp(call->method, "HEAD")) {
-        curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-    } else if (!strcmp(call->method, "PUT")) {
-        curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER);
-        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->body_size);
-        curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_upload);
-        curl_easy_setopt(curl, CURLOPT_READDATA, exchange);
-        curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_rewind);
-        curl_easy_setopt(curl, CURLOPT_SEEKDATA, exchange);
-    } else if (!strcmp(call->method, "POST")) {
-        curl_easy_setopt(curl, CURLOPT_POST, 1L);
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, call->body ? call->body : "");
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_size);
-    } else if (strcmp(call->method, "GET")) {
-        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
-    }
-}
-
-static void set_options(const ps_client *client, CURL *curl, struct exchange *exchange) {
-    curl_easy_reset(curl); /* keeps the connection */
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)(client->timeout_ms + 999) / 1000);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, exchange);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, exchange);
-    set_method(curl, exchange);
+/* The request's head, made anew for each try: a signature is good for some minutes only. No Expect:
+ * the server answers at once when it does not want a body, and connection_send() looks for that. */
+static bool build_head(const ps_client *client, const struct call *call, const struct text *path,
+                       struct text *head) {
+    char date[CLOCK_TEXT_SIZE], authorization[AUTH_HEADER_MAX];
+    int64_t now_ms = clock_wall_ms();
+    clock_format_amz(now_ms, date);
+    if (!sign(client, call, path, now_ms, date, authorization)) return false;
+    text_clear(head);
+    text_append_string(head, call->method);
+    text_append_string(head, " ");
+    text_append_slice(head, text_slice(path));
+    if (call->query.size) text_append_string(head, "?");
+    text_append_slice(head, text_slice(&call->query));
+    text_append_string(head, " HTTP/1.1\r\n");
+    put_field(head, "Host", client->host);
+    put_field(head, "Authorization", authorization);
+    put_field(head, "x-amz-date", date);
+    put_field(head, "x-amz-content-sha256", "UNSIGNED-PAYLOAD");
+    for (unsigned i = 0; i < call->header_count; i++)
+        put_field(head, call->headers[i].name, call->headers[i].value);
+    if (call->body || !strcmp(call->method, "PUT") || !strcmp(call->method, "POST"))
+        text_append_format(head, "Content-Length: %llu\r\n", (unsigned long long)call->body_size);
+    text_append_string(head, "\r\n");
+    return !head->failed;
 }
 
 /* What an earlier try left in the answer. */
 static void clear_answer(struct call *call) {
     call->status = 0;
     call->received = 0;
-    call->overflow = call->has_range = call->has_rdma_bytes = false;
+    call->has_range = call->has_rdma_bytes = false;
     call->etag[0] = call->rdma_reply[0] = call->request_id[0] = '\0';
     text_clear(&call->text);
 }
 
-static CURLcode perform(ps_client *client, struct connection *connection, struct call *call,
-                        const struct text *path, const char *url) {
-    struct exchange exchange = {.call = call};
-    struct curl_slist *headers = sign(client, call, path);
-    if (!headers) return CURLE_OUT_OF_MEMORY;
-    set_options(client, connection->curl, &exchange);
-    curl_easy_setopt(connection->curl, CURLOPT_URL, url);
-    curl_easy_setopt(connection->curl, CURLOPT_HTTPHEADER, headers);
-    CURLcode code = curl_easy_perform(connection->curl);
-    curl_slist_free_all(headers);
-    return code;
-}
-
-/* Every request here may be sent twice without harm: once more when the connection broke. */
-static bool worth_another_try(CURLcode code) {
-    return code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR;
-}
-
-static int connection_error(CURLcode code, const struct call *call, const ps_client *client,
-                            ps_result *result) {
-    if (call->overflow)
+static int exchange_error(int err, const struct call *call, const ps_client *client,
+                          ps_result *result) {
+    const char *endpoint = client->endpoint;
+    switch (err) {
+    case -EOVERFLOW:
         return result_fail(result, PS_ERR_TOO_SMALL, "the answer has more than %llu bytes",
                            (unsigned long long)call->into_size);
-    if (code == CURLE_OUT_OF_MEMORY) return result_fail(result, PS_ERR_MEMORY, "out of memory");
-    int err =
-        code == CURLE_PARTIAL_FILE || code == CURLE_WRITE_ERROR ? PS_ERR_PROTOCOL : PS_ERR_CONNECT;
-    return result_fail(result, err, "%.150s: %s", client->endpoint, curl_easy_strerror(code));
+    case -ENOMEM: return result_fail(result, PS_ERR_MEMORY, "out of memory");
+    case -EPROTO: return result_fail(result, PS_ERR_PROTOCOL, "%.150s: not HTTP", endpoint);
+    case -EMSGSIZE:
+        return result_fail(result, PS_ERR_PROTOCOL, "%.150s: the answer is too long", endpoint);
+    case -ENODATA:
+        return result_fail(result, call->status ? PS_ERR_PROTOCOL : PS_ERR_CONNECT,
+                           "%.150s: the connection ended before the answer did", endpoint);
+    case -ETIMEDOUT:
+        return result_fail(result, PS_ERR_CONNECT, "%.150s: no progress for %u ms", endpoint,
+                           client->timeout_ms);
+    default: return result_fail(result, PS_ERR_CONNECT, "%.150s: %s", endpoint, strerror(-err));
+    }
 }
 
 static int answer_error(const struct call *call, ps_result *result) {
@@ -309,28 +185,40 @@ static int answer_error(const struct call *call, ps_result *result) {
     return PS_ERR_S3;
 }
 
+/* The server may close an idle connection at any time: when a used one fails before any answer
+ * came, it has most likely not seen the request, and every request here may be sent twice without
+ * harm. */
+static bool worth_another_try(const struct connection *connection, const struct call *call) {
+    return connection->reused && !call->status;
+}
+
+static int exchange_on(ps_client *client, struct connection **connection, struct call *call,
+                       const struct text *path, ps_result *result) {
+    bool good = false;
+    int err = -ENOMEM;
+    clear_answer(call);
+    if (build_head(client, call, path, &(*connection)->head))
+        err = exchange_run(*connection, call, &good);
+    if (err && worth_another_try(*connection, call)) {
+        connection_give(client, connection, false);
+        int failed = connection_open(client, connection, result);
+        return failed ? failed : exchange_on(client, connection, call, path, result);
+    }
+    connection_give(client, connection, good);
+    return err ? exchange_error(err, call, client, result) : 0;
+}
+
 int call_perform(ps_client *client, struct call *call, ps_result *result) {
-    struct text path _cleanup_text_ = {0}, url _cleanup_text_ = {0};
+    struct text path _cleanup_text_ = {0};
     build_path(call, &path);
-    text_append_string(&url, client->endpoint);
-    text_append_slice(&url, text_slice(&path));
-    if (call->query.size) {
-        text_append_string(&url, "?");
-        text_append_slice(&url, text_slice(&call->query));
-    }
-    struct connection *connection = url.failed || path.failed ? NULL : connection_take(client);
-    if (!connection) return result_fail(result, PS_ERR_MEMORY, "out of memory");
-    CURLcode code = CURLE_OK;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        clear_answer(call);
-        code = perform(client, connection, call, &path, url.data);
-        if (!worth_another_try(code)) break;
-    }
-    connection_give(client, connection);
+    if (path.failed || call->query.failed)
+        return result_fail(result, PS_ERR_MEMORY, "out of memory");
+    struct connection *connection;
+    int err = connection_take(client, &connection, result);
+    if (!err) err = exchange_on(client, &connection, call, &path, result);
     result->status = call->status;
     memcpy(result->request_id, call->request_id, sizeof(result->request_id));
     memcpy(result->etag, call->etag, sizeof(result->etag));
-    if (code) return connection_error(code, call, client, result);
-    if (call->status < 200 || call->status > 299) return answer_error(call, result);
-    return 0;
+    if (err) return err;
+    return call->status < 200 || call->status > 299 ? answer_error(call, result) : 0;
 }

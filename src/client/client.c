@@ -1,16 +1,10 @@
 /* Opening and closing a client; results. */
-#include "client/client.h"
+#include "client/connection.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void init_curl(void) {
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 static const char *first_of(const char *given, const char *ours, const char *theirs) {
     if (given && *given) return given;
@@ -19,17 +13,33 @@ static const char *first_of(const char *given, const char *ours, const char *the
     return theirs ? getenv(theirs) : NULL;
 }
 
+/* "host", "host:port" or "[address]:port", as in a URL. */
+static bool parse_host(ps_client *client, const char *host) {
+    bool bracketed = *host == '[';
+    const char *end = bracketed ? strchr(host, ']') : host + strcspn(host, ":");
+    if (!end) return false;
+    const char *rest = end + bracketed;
+    const char *port = *rest == ':' ? rest + 1 : client->secure ? "443" : "80";
+    size_t size = (size_t)(end - host) - bracketed;
+    if ((*rest && *rest != ':') || !size || size >= sizeof(client->address)) return false;
+    if (!*port || strlen(port) > 5 || strspn(port, "0123456789") != strlen(port)) return false;
+    memcpy(client->address, host + bracketed, size);
+    client->address[size] = '\0';
+    strcpy(client->port, port);
+    return true;
+}
+
 /* "http://host:port/" -> endpoint without the slash, and what the Host header must say. */
 static bool parse_endpoint(ps_client *client, const char *endpoint) {
-    if (strncmp(endpoint, "http://", 7) && strncmp(endpoint, "https://", 8)) return false;
+    client->secure = !strncmp(endpoint, "https://", 8);
+    if (!client->secure && strncmp(endpoint, "http://", 7)) return false;
     if (strlen(endpoint) >= sizeof(client->endpoint)) return false;
     strcpy(client->endpoint, endpoint);
-    size_t size = strlen(client->endpoint);
-    while (size && client->endpoint[size - 1] == '/') client->endpoint[--size] = '\0';
-    const char *host = strstr(client->endpoint, "://") + 3;
-    if (!*host || strchr(host, '/') || strlen(host) >= sizeof(client->host)) return false;
+    char *host = client->endpoint + (client->secure ? 8 : 7);
+    for (size_t size = strlen(host); size && host[size - 1] == '/';) host[--size] = '\0';
+    if (strchr(host, '/') || strlen(host) >= sizeof(client->host)) return false;
     strcpy(client->host, host);
-    return true;
+    return parse_host(client, host);
 }
 
 static int configure(ps_client *client, const ps_options *options, ps_result *result) {
@@ -66,7 +76,6 @@ static int configure(ps_client *client, const ps_options *options, ps_result *re
 
 PS_API int ps_open(const ps_options *options, ps_client **out, ps_result *given) {
     ps_result own, *result = result_begin(given, &own);
-    pthread_once(&curl_once, init_curl);
     ps_client *client = calloc(1, sizeof(*client));
     if (!client) return result_fail(result, PS_ERR_MEMORY, "out of memory");
     static const ps_options defaults;

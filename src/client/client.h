@@ -2,7 +2,6 @@
 #ifndef PENSTOCK_CLIENT_CLIENT_H
 #define PENSTOCK_CLIENT_CLIENT_H
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -28,14 +27,13 @@ struct session {
     char reason[160];    /* why there is none */
 };
 
-struct connection {
-    CURL *curl;
-    struct connection *next;
-};
+struct connection;
 
 struct ps_client {
     char endpoint[512]; /* without a trailing slash */
     char host[272];     /* the Host header */
+    char address[256], port[8];
+    bool secure; /* https */
     char region[64];
     struct identity identity;
     enum ps_via via;
@@ -65,6 +63,7 @@ int result_fail(ps_result *result, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- one HTTP request and its answer (call.c) */
+#define CALL_HEADERS_MAX 6
 struct call {
     const char *method;
     const char *bucket, *key; /* NULL for none */
@@ -72,7 +71,7 @@ struct call {
     struct {
         const char *name; /* lower case */
         char value[160];
-    } headers[6];
+    } headers[CALL_HEADERS_MAX];
     unsigned header_count;
     const char *body; /* of the request; NULL for none */
     uint64_t body_size;
@@ -82,7 +81,6 @@ struct call {
     int status;
     uint64_t received; /* bytes that went to `into` */
     struct text text;  /* any other body, at most CALL_TEXT_MAX */
-    bool overflow;     /* the body was larger than `into` */
     char etag[72], request_id[64], content_type[128], rdma_reply[8];
     uint64_t content_length, rdma_bytes, range_total;
     bool has_rdma_bytes, has_range;
@@ -96,7 +94,6 @@ void call_header(struct call *call, const char *name, const char *format, ...)
 int call_perform(ps_client *client, struct call *call, ps_result *result);
 void call_deinit(struct call *call);
 #define _cleanup_call_ __attribute__((cleanup(call_deinit)))
-void connections_close(ps_client *client);
 
 /* ---- registration (session.c) */
 void session_init(struct session *session);
