@@ -1,6 +1,6 @@
-/* The buffer pool: one memfd, three classes of blocks, a free list and a FIFO of waiting fibers for
- * each class. Blocks that were never used are handed out last-resort and in order, so a pool that
- * is larger than its load never touches its far pages. What is cached is cache.c's business.
+/* The buffer pool: one region, three classes of blocks, a free list and a FIFO of waiting fibers
+ * for each class. Blocks that were never used are handed out last-resort and in order, so a pool
+ * that is larger than its load never touches its far pages. What is cached is cache.c's business.
  *
  * Waiting: a waiter lives on its fiber's stack and is linked into its class's FIFO. Whoever returns
  * blocks hands them to the first waiters under the class's lock (nobody can overtake) and then
@@ -65,42 +65,48 @@ struct pool {
 
 /* ---- the region */
 
-static int region_map(struct pool_region *region, unsigned memfd_flags) {
-    int fd = memfd_create("penstock-pool", MFD_CLOEXEC | memfd_flags);
-    if (fd < 0) return -errno;
-    void *base = MAP_FAILED;
-    if (ftruncate(fd, (off_t)region->size) == 0)
-        base = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
-        close(fd);
-        return -ENOMEM;
-    }
-    region->base = base;
-    region->fd = fd;
-    return 0;
+#define HUGE_PAGE_BYTES ((uint64_t)2 << 20)
+
+static void *map_anonymous(uint64_t size, int flags) {
+    void *base =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return base == MAP_FAILED ? NULL : base;
 }
 
-/* Mapping a hugetlb file reserves all of its pages or fails, so trying is the test. */
+/* On a 2 MiB boundary, so that transparent huge pages can cover all of it. */
+static uint8_t *map_aligned(uint64_t size) {
+    uint8_t *base = map_anonymous(size + HUGE_PAGE_BYTES, 0);
+    if (!base) return NULL;
+    uint64_t before = -(uintptr_t)base & (HUGE_PAGE_BYTES - 1);
+    if (before) munmap(base, before);
+    munmap(base + before + size, HUGE_PAGE_BYTES - before);
+    return base + before;
+}
+
+/* Mapping reserved huge pages takes all of them or fails, so trying is the test. Pages of either
+ * kind come into being when the region is registered, not here. */
 static int region_create(struct pool *pool) {
-    unsigned long long mib = pool->region.size >> 20;
-    if (region_map(&pool->region, MFD_HUGETLB) == 0) {
-        pool->huge_page_bytes = pool->region.size;
-        log_info("pool: %llu MiB on huge pages", mib);
+    uint64_t size = pool->region.size;
+    unsigned long long mib = size >> 20;
+    pool->region.base = map_anonymous(size, MAP_HUGETLB);
+    if (pool->region.base) {
+        pool->huge_page_bytes = size;
+        log_info("pool: %llu MiB on reserved huge pages", mib);
         return 0;
     }
-    int err = region_map(&pool->region, 0);
-    if (err) {
+    pool->region.base = map_aligned(size);
+    if (!pool->region.base) {
         log_error("pool: cannot map %llu MiB of memory", mib);
         return -ENOMEM;
     }
-    madvise(pool->region.base, pool->region.size, MADV_HUGEPAGE); /* advice only */
-    log_info("pool: %llu MiB on plain pages (fewer than that in free huge pages)", mib);
+    bool transparent = madvise(pool->region.base, size, MADV_HUGEPAGE) == 0;
+    log_info("pool: %llu MiB on %s (fewer than that in free reserved huge pages)", mib,
+             transparent ? "transparent huge pages where the kernel has them" : "plain pages");
     return 0;
 }
 
 static void region_destroy(struct pool_region *region) {
     if (region->base) munmap(region->base, region->size);
-    if (region->fd >= 0) close(region->fd);
 }
 
 /* ---- creation */
@@ -128,7 +134,6 @@ int pool_create(uint64_t memory_bytes, struct pool **out) {
     if (!pool) return -ENOMEM;
     if (memory_bytes < POOL_MIN_BYTES) memory_bytes = POOL_MIN_BYTES;
     pool->region.size = memory_bytes / POOL_UNIT_BYTES * POOL_UNIT_BYTES;
-    pool->region.fd = -1;
     int err = region_create(pool);
     uint8_t *base = pool->region.base;
     for (unsigned i = 0; i < BLOCK_CLASSES && !err; i++) {

@@ -1,10 +1,11 @@
 /* The buffer pool: one region of memory, sized at start, that payload lives in.
  *
- * The region is one memfd (huge pages where the system has them, else plain pages, and the log
- * says which), mapped once, so that it can be registered once with everyone who does DMA: each
- * reactor's io_uring (as fixed buffers of at most 1 GiB), UCX, and later verbs and SPDK. It is cut
- * into page-aligned blocks of three classes. Blocks are reference-counted; a block goes back to
- * the pool when its last reference is dropped, from any thread.
+ * The region is anonymous memory (reserved huge pages where there are enough, else transparent ones
+ * where the kernel gives them, else plain pages; the log says which), mapped once, so that it can
+ * be registered once with everyone who does DMA: each reactor's io_uring (as fixed buffers of at
+ * most 1 GiB), and later verbs and SPDK. It is cut into page-aligned blocks of three classes.
+ * Blocks are reference-counted; a block goes back to the pool when its last reference is dropped,
+ * from any thread.
  *
  * The pool never grows. When it is empty, first the cache is asked to give blocks up (the reclaim
  * function), then the fiber waits in FIFO order: back-pressure, with a deadline. Take everything a
@@ -66,11 +67,10 @@ void block_unref(struct block **block); /* nulls; NULL is fine */
 /* The smallest class that holds `size` bytes (BLOCK_256K for anything larger). */
 enum block_class pool_class_for(uint64_t size);
 
-/* The region, for registration. fd is the memfd behind it (offset 0 is base). */
+/* The region, for registration. */
 struct pool_region {
     uint8_t *base;
     uint64_t size;
-    int fd;
 };
 struct pool_region pool_region(const struct pool *pool);
 void pool_stats(struct pool *pool, struct pool_stats *stats);

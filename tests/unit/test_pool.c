@@ -43,20 +43,6 @@ static void shares_of_the_classes_are_fixed(void **state) {
     assert_null(pool);
 }
 
-static void the_region_can_be_mapped_again_through_its_file(void **state) {
-    struct pool *pool = make_pool();
-    struct pool_region region = pool_region(pool);
-    struct block *block;
-    assert_int_equal(pool_try_take(pool, BLOCK_32K, 1, &block), 0);
-    memcpy(block->data, "payload", 8);
-    uint8_t *other = mmap(NULL, region.size, PROT_READ, MAP_SHARED, region.fd, 0);
-    assert_ptr_not_equal(other, MAP_FAILED);
-    assert_memory_equal(other + (block->data - region.base), "payload", 8);
-    munmap(other, region.size);
-    block_unref(&block);
-    pool_destroy(&pool);
-}
-
 static void impossible_memory_is_an_error(void **state) {
     struct pool *pool = NULL;
     assert_int_equal(pool_create(1ull << 60, &pool), -ENOMEM);
@@ -411,7 +397,6 @@ static void no_block_is_lost_in_a_crowd_on_two_reactors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_of_the_classes_are_fixed),
-        cmocka_unit_test(the_region_can_be_mapped_again_through_its_file),
         cmocka_unit_test(impossible_memory_is_an_error),
         cmocka_unit_test(blocks_are_aligned_apart_and_inside_the_region),
         cmocka_unit_test(starting_touches_no_payload_page),
