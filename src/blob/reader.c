@@ -16,7 +16,7 @@
 #include "blob/segment.h"
 #include "blob/store.h"
 
-#define READ_AHEAD   8u
+#define READ_AHEAD   16u /* 4 MiB */
 #define SEGMENT_PAGE 64u /* records loaded at once: 256 MiB of a blob */
 
 struct read_slot {

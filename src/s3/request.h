@@ -22,8 +22,8 @@
 #define S3_MEMORY_WAIT_MS       30000
 #define S3_ERROR_EXTRAS_MAX     4
 #define S3_LIST_MAX             1000
-#define S3_READ_BLOCKS_MAX      8 /* asked for at once of a reader */
-#define S3_PULL_BLOCKS_MAX      4 /* taken at once for a one-sided PUT */
+#define S3_READ_BLOCKS_MAX      16 /* asked for at once of a reader */
+#define S3_PULL_BLOCKS_MAX      4  /* taken at once for a one-sided PUT */
 #define S3_NAMESPACE            "http://s3.amazonaws.com/doc/2006-03-01/"
 #define S3_DEFAULT_CONTENT_TYPE "binary/octet-stream"
 

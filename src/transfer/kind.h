@@ -21,6 +21,9 @@ struct transfer_context {
     struct transfer_options options; /* defaults filled in */
 };
 
+/* Runs are gathered this many at a time; a block holds at most 256 KiB, so a round is 4 MiB. */
+#define TRANSFER_RUNS_MAX 16
+
 enum transfer_direction { TRANSFER_PUSH, TRANSFER_PULL };
 
 /* Kinds embed this as the first member of their own target. Fields are set by transfer.c. */

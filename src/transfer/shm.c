@@ -1,6 +1,6 @@
 /* The shm kind: one-sided transfers on one host. The client's memory is mapped once, when it is
  * registered; a token only names it, so nothing of a token is ever used as an address or a key. A
- * transfer is a copy by this process, in pieces, with the client passive. */
+ * transfer is a copy by this process, with the client passive. */
 #include "transfer/shm.h"
 
 #include <assert.h>
@@ -12,13 +12,12 @@
 #include "base/error.h"
 #include "runtime/worker.h"
 #include "transfer/guarded_copy.h"
+#include "transfer/shared_copy.h"
 #include "transfer/shm_memory.h"
-
-/* Long enough for streaming stores to pay, short enough (some 20 us) for other fibers to wait. */
-#define PIECE_SIZE ((uint64_t)256 * 1024)
 
 struct shm_target {
     struct transfer_target base;
+    struct shm *shm;
     struct shm_region *region;
     uint64_t offset; /* of the token, in the region */
 };
@@ -75,6 +74,7 @@ static int shm_start(const struct transfer_context *context, void **state) {
     if (!shm) return -ENOMEM;
     shm->home = runtime_reactor(context->runtime, 0);
     shm->limits = context->options;
+    shm->cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     for (unsigned i = 0; i < SHM_LISTENERS; i++) shm->listen_fds[i] = -1;
     int err = guarded_copy_install();
     if (!err) err = shm_tickets_create(shm->limits.session_limit_identity, &shm->tickets);
@@ -137,7 +137,7 @@ static int shm_open_target(void *state, const struct token *token, const char *i
         shm_region_unref(&region);
         return *detail ? ERR_INVALID_RDMA_TOKEN : -ENOMEM;
     }
-    *t = (struct shm_target){.region = region, .offset = token->address};
+    *t = (struct shm_target){.shm = shm, .region = region, .offset = token->address};
     *target = &t->base;
     return 0;
 }
@@ -148,36 +148,29 @@ static void shm_close_target(struct transfer_target *target) {
     free(t);
 }
 
-/* payload: the one copy of a same-host transfer, between the pool and the client's memory. */
-static int copy_piece(const struct shm_region *region, enum transfer_direction direction,
-                      uint8_t *theirs, uint8_t *ours, size_t size) {
-    if (atomic_load_explicit(&region->gone, memory_order_relaxed)) return ERR_RDMA_TRANSFER_FAILED;
-    const struct guarded_mapping mapping = {region->base, region->length};
-    int err = direction == TRANSFER_PUSH ? guarded_copy(theirs, ours, size, &mapping)
-                                         : guarded_copy(ours, theirs, size, &mapping);
-    return err ? ERR_RDMA_TRANSFER_FAILED : 0;
+static uint64_t total_of(const struct iovec *runs, unsigned count) {
+    uint64_t total = 0;
+    for (unsigned i = 0; i < count; i++) total += runs[i].iov_len;
+    return total;
 }
 
-/* Others run before each piece but the first of a request, so that a long transfer takes turns and
- * notices that its client went away. */
+/* Cores that no other move needs: many streams are parallel enough without helpers. */
+static unsigned helpers_for(const struct shm *shm, uint64_t size, unsigned moving) {
+    if (size < SHARED_COPY_MIN || moving >= shm->cores) return 0;
+    unsigned helpers = shm->cores / moving - 1;
+    return helpers < SHARED_COPY_HELPERS_MAX ? helpers : SHARED_COPY_HELPERS_MAX;
+}
+
 static int shm_move_await(struct transfer_target *target, enum transfer_direction direction,
                           uint64_t offset, const struct iovec *runs, unsigned count) {
     const struct shm_target *t = (const struct shm_target *)target;
-    uint8_t *theirs = t->region->base + t->offset + offset;
-    for (unsigned i = 0; i < count; i++) {
-        uint8_t *ours = runs[i].iov_base;
-        for (uint64_t done = 0; done < runs[i].iov_len;) {
-            if (offset > 0 || i > 0 || done > 0) fiber_yield_await();
-            if (fiber_cancelled()) return -ECANCELED;
-            uint64_t left = runs[i].iov_len - done;
-            uint64_t size = left < PIECE_SIZE ? left : PIECE_SIZE;
-            int err = copy_piece(t->region, direction, theirs, ours + done, size);
-            if (err) return err;
-            theirs += size;
-            done += size;
-        }
-    }
-    return 0;
+    struct shm *shm = t->shm;
+    if (fiber_cancelled()) return -ECANCELED;
+    unsigned moving = atomic_fetch_add(&shm->moving, 1) + 1;
+    int err = shared_copy_await(t->region, direction, t->region->base + t->offset + offset, runs,
+                                count, helpers_for(shm, total_of(runs, count), moving));
+    atomic_fetch_sub(&shm->moving, 1);
+    return err;
 }
 
 /* ---- introductions */

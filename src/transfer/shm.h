@@ -38,6 +38,9 @@ struct shm {
     char name[40];                                          /* abstract */
     char host[64];                                          /* boot id: tells hosts apart */
 
+    unsigned cores;
+    atomic_uint moving; /* moves under way, on any reactor */
+
     struct shm_connection *connections;
     unsigned connection_count;
     uint64_t mapped; /* regions that are mapped, registered or not */

@@ -120,17 +120,14 @@ static int count_move(struct transfer_service *service, enum transfer_direction 
     return 0;
 }
 
-/* Runs are gathered a few at a time; a block holds at most 256 KiB, so one round is 4 MiB. */
-#define RUNS_AT_ONCE 16
-
 static int push_await(struct transfer_target *target, uint64_t offset, struct block *const *blocks,
                       unsigned count, uint32_t block_offset, uint64_t size) {
     unsigned next = 0;
     while (size > 0) {
-        struct iovec runs[RUNS_AT_ONCE];
+        struct iovec runs[TRANSFER_RUNS_MAX];
         unsigned gathered = 0;
         uint64_t bytes = 0;
-        for (; gathered < RUNS_AT_ONCE && size > 0 && next < count; next++) {
+        for (; gathered < TRANSFER_RUNS_MAX && size > 0 && next < count; next++) {
             const struct block *block = blocks[next];
             assert(block_offset <= block->size && block->size <= block->capacity);
             uint64_t length = block->size - block_offset;
