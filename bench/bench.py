@@ -19,6 +19,7 @@ import server as penstock_server  # noqa: E402
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 SECONDS = os.environ.get("BENCH_SECONDS", "3")
+OBJECTS = int(os.environ.get("BENCH_OBJECTS", "1000000"))  # of the start-up test; 0: leave it out
 MIB = 1 << 20
 # name, server, op, via, size, concurrency
 CELLS = [
@@ -27,6 +28,8 @@ CELLS = [
     ("one-sided GET 64MiB", "penstock", "get", "one-sided", 64 * MIB, 1),
     ("HTTP PUT 64MiB", "penstock", "put", "http", 64 * MIB, 1),
     ("one-sided PUT 64MiB", "penstock", "put", "one-sided", 64 * MIB, 1),
+    ("HTTP PUT 64MiB, tmpfs", "tmpfs", "put", "http", 64 * MIB, 1),
+    ("one-sided PUT 64MiB, tmpfs", "tmpfs", "put", "one-sided", 64 * MIB, 1),
     ("nginx GET 4KiB c32", "nginx", "get", "http", 4096, 32),
     ("HTTP GET 4KiB c32", "penstock", "get", "http", 4096, 32),
     ("one-sided GET 4KiB c32", "penstock", "get", "one-sided", 4096, 32),
@@ -89,6 +92,43 @@ def fdatasync_rate(folder: pathlib.Path) -> float:
     return count
 
 
+def drive_rate(folder: pathlib.Path) -> float:
+    """GB/s of 64 MiB of existing space rewritten past the page cache, one synced stream: what bounds a durable PUT."""
+    import mmap
+    block, total = mmap.mmap(-1, 4 * MIB), 64 * MIB
+    fd = os.open(folder / "drive", os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
+    rates = []
+    for _ in range(3):
+        start = time.monotonic()
+        for offset in range(0, total, len(block)):
+            os.pwrite(fd, block, offset)
+        os.fdatasync(fd)
+        rates.append(total / 1e9 / (time.monotonic() - start))
+    os.close(fd)
+    return max(rates[1:])
+
+
+def start_up(root: pathlib.Path) -> None:
+    """Fill a store with small objects, then restart it: seconds from exec to ready."""
+    threads = 64
+    server = penstock_server.Server(root / "full", "--durability", "crash", memory="1GiB").start()
+    fill = ["bench", "--op", "put", "--via", "http", "--size", "1KiB", "--concurrency", str(threads),
+            "--keys", str(-(-OBJECTS // threads)), "--json"]
+    rate = json.loads(server.penstock(*fill, "--duration", "5").stdout)["ops_per_s"]
+    server.penstock(*fill, "--duration", str(OBJECTS / rate * 1.5))
+    count = server.penstock("ls", "penstock-bench/bench-1024/").stdout.count("\n")
+    times = []
+    for _ in range(ROUNDS):
+        server.stop()
+        start = time.monotonic()
+        server.start()
+        times.append(time.monotonic() - start)
+    server.stop()
+    verdict = "reached" if statistics.median(times) < 1 and count >= OBJECTS else "MISSED"
+    print(f"start to ready with {count} objects: median of {ROUNDS} {statistics.median(times):.2f} s (goal 1 s) "
+          f"{verdict}")
+
+
 def measure(server, url: str, cell) -> dict:
     _, kind, op, via, size, concurrency = cell
     command = [str(penstock_server.PENSTOCK), "bench", "--endpoint", url, "--op", op, "--via", via,
@@ -121,12 +161,14 @@ def table(results: dict[str, list[dict]]) -> dict[str, dict[str, float]]:
     return medians
 
 
-def verdicts(m: dict[str, dict[str, float]], sync_rate: float) -> None:
+def verdicts(m: dict[str, dict[str, float]], sync_rate: float, drive_rate: float) -> None:
     def rate(name, field="gb_per_s"):
         return m[name][field]
     rows = [
         ("one-sided GET / HTTP GET, 64MiB", rate("one-sided GET 64MiB") / rate("HTTP GET 64MiB"), 4.0),
         ("one-sided PUT / HTTP PUT, 64MiB", rate("one-sided PUT 64MiB") / rate("HTTP PUT 64MiB"), 2.1),
+        ("the same, the data on tmpfs", rate("one-sided PUT 64MiB, tmpfs") / rate("HTTP PUT 64MiB, tmpfs"), None),
+        ("one-sided PUT / the drive's durable rate", rate("one-sided PUT 64MiB") / drive_rate, None),
         ("HTTP / one-sided client CPU per GB, GET",
          rate("HTTP GET 64MiB", "client_cpu_s_per_gb") / rate("one-sided GET 64MiB", "client_cpu_s_per_gb"), 10.0),
         ("HTTP / one-sided client CPU per GB, PUT",
@@ -136,7 +178,7 @@ def verdicts(m: dict[str, dict[str, float]], sync_rate: float) -> None:
         ("HTTP PUT 4KiB c64 / fdatasync rate", rate("HTTP PUT 4KiB c64", "ops_per_s") / sync_rate, None),
     ]
     if "nginx GET 64MiB" in m:
-        rows[4:4] = [("HTTP GET 64MiB / nginx", rate("HTTP GET 64MiB") / rate("nginx GET 64MiB"), 1.0),
+        rows[6:6] = [("HTTP GET 64MiB / nginx", rate("HTTP GET 64MiB") / rate("nginx GET 64MiB"), 1.0),
                      ("HTTP GET 4KiB / nginx, ops", rate("HTTP GET 4KiB c32", "ops_per_s") /
                       rate("nginx GET 4KiB c32", "ops_per_s"), None)]
     print(f"\n{'ratio':42} {'measured':>10} {'goal':>8}")
@@ -149,26 +191,34 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         root = pathlib.Path(folder)
         server = penstock_server.Server(root / "data", memory="1GiB").start()
+        shared = tempfile.TemporaryDirectory(prefix="penstock-bench-", dir="/dev/shm")
+        on_tmpfs = penstock_server.Server(pathlib.Path(shared.name) / "data", "--capacity", "2GiB",
+                                          memory="256MiB").start()
         nginx = Nginx(root / "nginx") if shutil.which("/usr/sbin/nginx") else None
         cells = [cell for cell in CELLS if nginx or cell[1] != "nginx"]
         if nginx is None:
             print("bench: nginx is not installed: the peer's rows are left out")
         results: dict[str, list[dict]] = {cell[0]: [] for cell in cells}
-        syncs = []
+        syncs, drives = [], []
+        servers = {"penstock": server, "tmpfs": on_tmpfs, "nginx": nginx}
         try:
             for round_number in range(ROUNDS):
                 syncs.append(fdatasync_rate(root))
+                drives.append(drive_rate(root))
                 for cell in cells:
-                    url = nginx.url if cell[1] == "nginx" else server.url
-                    results[cell[0]].append(measure(server, url, cell))
+                    results[cell[0]].append(measure(server, servers[cell[1]].url, cell))
                 print(f"bench: round {round_number + 1} of {ROUNDS} done", flush=True)
         finally:
             if nginx:
                 nginx.stop()
-            code = server.stop()
+            code = server.stop() or on_tmpfs.stop()
+            shared.cleanup()
         print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}; "
-              f"medians of {ROUNDS} rounds of {SECONDS} s; fdatasync {statistics.median(syncs):.0f}/s")
-        verdicts(table(results), statistics.median(syncs))
+              f"medians of {ROUNDS} rounds of {SECONDS} s; fdatasync {statistics.median(syncs):.0f}/s, "
+              f"drive {statistics.median(drives):.2f} GB/s written and synced")
+        verdicts(table(results), statistics.median(syncs), statistics.median(drives))
+        if OBJECTS:
+            start_up(root)
         if code:
             sys.exit(f"bench: the server ended with {code}")
 

@@ -8,6 +8,7 @@
 #include "server/config.h"
 
 #define LIST_MAX 16
+#define KEYS_MAX 1000000000ul
 
 static const char help[] =
     "usage: penstock bench [option ...]\n\n"
@@ -21,6 +22,7 @@ static const char help[] =
     "  --via LIST          http, one-sided, auto [auto]; the table shows the way really taken\n"
     "  --duration SECONDS  of each row [5]\n"
     "  --bucket NAME       made when missing [penstock-bench]\n"
+    "  --keys N            different objects for each thread [16, or 1 above 1 MiB]\n"
     "  --no-prepare        GET objects that are there already (bench-SIZE/THREAD-N)\n"
     "  --json              one JSON object a line instead of the table\n"
     "  --endpoint URL      http://host:port [PENSTOCK_ENDPOINT]\n";
@@ -170,12 +172,14 @@ int command_bench(int argc, char **argv) {
         return EXIT_DONE;
     }
     const char *op = "get,put", *size = "64MiB", *concurrency = "1", *via = "auto", *duration = "5";
+    const char *keys = "0";
     const char *bucket = "penstock-bench", *no_prepare = NULL, *json = NULL;
     const struct cli_option own[] = {{"--op", &op, false},
                                      {"--size", &size, false},
                                      {"--concurrency", &concurrency, false},
                                      {"--via", &via, false},
                                      {"--duration", &duration, false},
+                                     {"--keys", &keys, false},
                                      {"--bucket", &bucket, false},
                                      {"--no-prepare", &no_prepare, true},
                                      {"--json", &json, true},
@@ -192,6 +196,9 @@ int command_bench(int argc, char **argv) {
         .bucket = bucket, .prepare = !no_prepare, .duration_s = strtod(duration, &end)};
     if (*end || !(cell.duration_s > 0) || cell.duration_s > 3600)
         return wrong("duration", duration), EXIT_USAGE;
+    unsigned long key_count = strtoul(keys, &end, 10);
+    if (*end || key_count > KEYS_MAX) return wrong("keys", keys), EXIT_USAGE;
+    cell.keys = (unsigned)key_count;
     ps_client *client = cli_open(&arguments);
     if (!client) return EXIT_FAILED;
     int code = cell.prepare ? ensure_bucket(client, bucket) : EXIT_DONE;

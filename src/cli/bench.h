@@ -11,6 +11,7 @@ struct bench_cell {
     enum ps_via via; /* as asked */
     uint64_t size_bytes;
     unsigned concurrency; /* threads, each with its own buffer and connection */
+    unsigned keys;        /* of each thread; 0: 16 of small objects, 1 of large ones */
     double duration_s;
     const char *bucket;
     bool prepare; /* make the objects that GET reads */

@@ -25,6 +25,7 @@ struct bench_thread {
 };
 
 static unsigned keys_per_thread(const struct bench_cell *cell) {
+    if (cell->keys) return cell->keys;
     return cell->size_bytes <= SMALL_BYTES ? KEYS_PER_THREAD_SMALL : 1;
 }
 
@@ -91,12 +92,13 @@ static bool server_cpu(ps_client *client, double *seconds) {
     return found;
 }
 
-/* Makes what GET reads, and in any case does each operation once, so that connections, registered
- * memory and caches are warm when the clock starts. */
+/* Makes what GET reads and reads it once, or does one PUT, so that connections, registered memory
+ * and caches are warm when the clock starts. */
 static int warm_up(struct bench_thread *thread) {
     const struct bench_cell *cell = thread->cell;
     memset(ps_buffer_data(thread->buffer), 0x5a + (int)thread->index, cell->size_bytes);
-    for (unsigned i = 0; i < keys_per_thread(cell); i++) {
+    unsigned count = cell->op == BENCH_GET ? keys_per_thread(cell) : 1;
+    for (unsigned i = 0; i < count; i++) {
         ps_result result = {0};
         char key[96];
         key_name(cell, thread->index, i, key);
