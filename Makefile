@@ -45,7 +45,7 @@ check-api: build
 	$(PYTHON) -m pytest -q tests/api
 
 check-crash: build
-	$(PYTHON) -m pytest -q tests/crash
+	$(PYTHON) -m pytest -rP tests/crash
 
 lint: deps
 	tools/lint

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import itertools
-import sys
+import os
 import pathlib
+import random
+import sys
 
 import boto3
 import botocore.config
@@ -13,6 +15,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import server as penstock_server  # noqa: E402
 
 _numbers = itertools.count(1)
+
+
+def pytest_report_header() -> str:
+    """Seeds are printed always: a failure must be replayed, and a success that was luck found out."""
+    seed = os.environ.setdefault("PENSTOCK_SEED", str(random.SystemRandom().randrange(1 << 32)))
+    return f"seed: PENSTOCK_SEED={seed}"
 
 
 def client_for(server: penstock_server.Server, **config):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import hashlib
+import json
 import os
 import random
 import threading
@@ -14,17 +15,19 @@ import time
 import botocore.exceptions
 import urllib3.exceptions
 
+import raw
+import shm
 from conftest import client_for
 from server import Server
 
 ROUNDS = int(os.environ.get("PENSTOCK_CRASH_ROUNDS", "20"))
-SEED = int(os.environ.get("PENSTOCK_SEED", str(random.SystemRandom().randrange(1 << 32))))
+SEED = int(os.environ["PENSTOCK_SEED"])  # conftest.py makes one up
 SIZES = [0, 1, 100, 4096, 16384, 16385, 100_000, 262_144, 262_145, 1_500_000, 9_000_000]
 PART = 5 << 20
 WRITERS = 4
 BUCKET = "crash-test"
 GONE = (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError, urllib3.exceptions.HTTPError,
-        ConnectionError)
+        ConnectionError, TimeoutError)
 
 
 def content(tag: str, size: int) -> bytes:
@@ -63,47 +66,72 @@ def state_of(tag: str, size: int) -> str:
     return f"{tag}/{size}"
 
 
-def put_multipart(s3, key: str, data: bytes) -> None:
-    upload = s3.create_multipart_upload(Bucket=BUCKET, Key=key)["UploadId"]
-    parts = []
-    for number, start in enumerate(range(0, len(data), PART), 1):
-        part = s3.upload_part(Bucket=BUCKET, Key=key, UploadId=upload, PartNumber=number,
-                              Body=data[start:start + PART])
-        parts.append({"PartNumber": number, "ETag": part["ETag"]})
-    s3.complete_multipart_upload(Bucket=BUCKET, Key=key, UploadId=upload, MultipartUpload={"Parts": parts})
+class Writer:
+    """One writer: a boto3 client, and a region of registered memory for what goes one-sided."""
+
+    def __init__(self, server: Server, model: Model, rng: random.Random, number: int) -> None:
+        self.server, self.model, self.rng, self.number = server, model, rng, number
+        self.s3 = client_for(server)
+        self.region = shm.Session(server).register(max(SIZES))
+
+    def put_one_sided(self, key: str, data: bytes, query: str = "") -> str:
+        """Returns the ETag of the object or part."""
+        self.region.memory[:len(data)] = data
+        answer = shm.put(self.server, f"/{BUCKET}/{key}", self.region.token(0, len(data)), query=query)
+        if answer is None:
+            raise ConnectionError("the connection ended without an answer")
+        assert answer.status in (200, 206), f"seed {SEED}: {answer}"
+        return answer.headers["etag"]
+
+    def put_multipart(self, key: str, data: bytes) -> None:
+        upload = self.s3.create_multipart_upload(Bucket=BUCKET, Key=key)["UploadId"]
+        parts = []
+        for number, start in enumerate(range(0, len(data), PART), 1):
+            piece = data[start:start + PART]
+            if self.rng.random() < 0.5:
+                etag = self.put_one_sided(key, piece, f"partNumber={number}&uploadId={upload}")
+            else:
+                etag = self.s3.upload_part(Bucket=BUCKET, Key=key, UploadId=upload, PartNumber=number,
+                                           Body=piece)["ETag"]
+            parts.append({"PartNumber": number, "ETag": etag})
+        self.s3.complete_multipart_upload(Bucket=BUCKET, Key=key, UploadId=upload, MultipartUpload={"Parts": parts})
+
+    def put(self, key: str, data: bytes) -> None:
+        if len(data) > PART:
+            self.put_multipart(key, data)
+        elif data and self.rng.random() < 0.4:
+            self.put_one_sided(key, data)
+        else:
+            self.s3.put_object(Bucket=BUCKET, Key=key, Body=data)
+
+    def write(self, step: str) -> None:
+        """One put, overwrite, multipart upload or delete of a key that only this writer uses."""
+        key = f"w{self.number}/{self.rng.randrange(12)}"
+        if self.rng.random() < 0.15:
+            self.model.begin(key, None)
+            self.s3.delete_object(Bucket=BUCKET, Key=key)
+            self.model.acknowledge(key, None)
+            return
+        size, tag = self.rng.choice(SIZES), f"{self.number}-{step}-{key}"
+        state = state_of(tag, size)
+        self.model.begin(key, state)
+        self.put(key, content(tag, size))
+        self.model.acknowledge(key, state)
 
 
-def one_write(s3, server: Server, model: Model, rng: random.Random, writer: int, step: str) -> None:
-    """One put, overwrite, multipart, one-sided put or delete of a key that only this writer uses."""
-    key = f"w{writer}/{rng.randrange(12)}"
-    if rng.random() < 0.15:
-        model.begin(key, None)
-        s3.delete_object(Bucket=BUCKET, Key=key)
-        model.acknowledge(key, None)
-        return
-    size, tag = rng.choice(SIZES), f"{writer}-{step}-{key}"
-    state = state_of(tag, size)
-    data = content(tag, size)
-    model.begin(key, state)
-    if size > PART:
-        put_multipart(s3, key, data)
-    else:
-        s3.put_object(Bucket=BUCKET, Key=key, Body=data)
-    model.acknowledge(key, state)
-
-
-def write_until_death(server: Server, model: Model, seed: int, writer: int, round_number: int) -> int:
-    s3 = client_for(server)
-    rng = random.Random(f"{seed}-{writer}-{round_number}")
+def write_until_death(server: Server, model: Model, writer: int, round_number: int, killed: threading.Event) -> int:
+    """Acknowledged writes. A failure before the kill is one of the server."""
+    rng = random.Random(f"{SEED}-{writer}-{round_number}")
     done = 0
-    while True:
-        try:
-            one_write(s3, server, model, rng, writer, f"{round_number}.{done}")
-        except GONE as error:
-            if server.alive():
-                raise AssertionError(f"seed {SEED}: the living server failed a write: {error}") from error
-            return done
-        done += 1
+    try:
+        one = Writer(server, model, rng, writer)
+        while True:
+            one.write(f"{round_number}.{done}")
+            done += 1
+    except GONE as error:
+        if not killed.is_set():
+            raise AssertionError(f"seed {SEED}: the living server failed a write: {error!r}") from error
+        return done
 
 
 def check_everything(server: Server, model: Model) -> None:
@@ -126,27 +154,59 @@ def check_everything(server: Server, model: Model) -> None:
         model.settle(key, matching[0])
 
 
+def used_bytes(server: Server) -> int:
+    """Space in use on the volume. What was deleted is given back once its last reader is gone: wait for that."""
+    before = None
+    for _ in range(100):
+        used = json.loads(raw.request(server, "GET", "/.penstock/stats").body)["blob"]["used_bytes"]
+        if used == before:
+            return used
+        before = used
+        time.sleep(0.1)
+    raise AssertionError("the space in use does not come to rest")
+
+
+def delete_everything(server: Server) -> None:
+    s3 = client_for(server)
+    for upload in s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []):
+        s3.abort_multipart_upload(Bucket=BUCKET, Key=upload["Key"], UploadId=upload["UploadId"])
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
+        for item in page.get("Contents", []):
+            s3.delete_object(Bucket=BUCKET, Key=item["Key"])
+    s3.delete_bucket(Bucket=BUCKET)
+
+
+def check_store(server: Server) -> None:
+    checked = server.fsck()
+    assert checked.returncode == 0, f"seed {SEED}: {checked.stdout}{checked.stderr}"
+
+
+def run_and_kill(server: Server, model: Model, rng: random.Random, round_number: int) -> int:
+    killed = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(WRITERS) as threads:
+        running = [threads.submit(write_until_death, server, model, writer, round_number, killed)
+                   for writer in range(WRITERS)]
+        time.sleep(rng.uniform(0.05, 0.8))
+        killed.set()
+        server.kill()
+        return sum(future.result(timeout=120) for future in running)
+
+
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
-    print(f"seed {SEED}")
     rng = random.Random(SEED)
     server = Server(tmp_path / "data", memory="128MiB").start()
+    empty = used_bytes(server)
     client_for(server).create_bucket(Bucket=BUCKET)
     model, writes = Model(), 0
     for round_number in range(ROUNDS):
-        with concurrent.futures.ThreadPoolExecutor(WRITERS) as threads:
-            running = [threads.submit(write_until_death, server, model, SEED, writer, round_number)
-                       for writer in range(WRITERS)]
-            time.sleep(rng.uniform(0.05, 0.8))
-            server.process.kill()
-            server.process.wait(60)
-            writes += sum(future.result(timeout=120) for future in running)
-        server.kill()
+        writes += run_and_kill(server, model, rng, round_number)
         if round_number % 4 == 3:
-            checked = server.fsck()
-            assert checked.returncode == 0, f"seed {SEED}: {checked.stdout}{checked.stderr}"
+            check_store(server)
         server.start()
         check_everything(server, model)
+    delete_everything(server)
+    assert used_bytes(server) == empty, f"seed {SEED}: space was lost"
     assert server.stop() == 0
-    checked = server.fsck()
-    assert checked.returncode == 0, f"seed {SEED}: {checked.stdout}{checked.stderr}"
+    check_store(server)
     assert writes > ROUNDS, f"seed {SEED}: only {writes} writes were acknowledged: the test shows nothing"
+    print(f"{ROUNDS} kills, {writes} acknowledged writes")
