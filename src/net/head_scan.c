@@ -111,9 +111,18 @@ static int scan_byte(struct head_scan *scan, const char *data, unsigned char c) 
     return -1;
 }
 
+/* Most of a head is values: what of one is at hand is passed over at once. */
+static void skip_value(struct head_scan *scan, const char *data, size_t size) {
+    size_t end = size < HTTP_HEAD_MAX - 1 ? size : HTTP_HEAD_MAX - 1;
+    while (scan->position < end && is_value_byte((unsigned char)data[scan->position]))
+        scan->position++;
+}
+
 enum head_result head_scan(struct head_scan *scan, const char *data, size_t size) {
     if (scan->status) return HEAD_REFUSED;
     while (scan->position < size) {
+        if (scan->state == IN_VALUE) skip_value(scan, data, size);
+        if (scan->position == size) break;
         unsigned char c = (unsigned char)data[scan->position];
         bool last = scan->state == END_CR;
         if (scan_byte(scan, data, c)) return HEAD_REFUSED;

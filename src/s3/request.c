@@ -46,6 +46,16 @@ _Static_assert(sizeof(struct auth_header) == sizeof(struct http_header) &&
                    offsetof(struct auth_header, value) == offsetof(struct http_header, value),
                "struct auth_header and struct http_header must stay the same");
 
+/* Without the header the signature is one of an empty body; curl before 8.3 signs uploads so. */
+static int check_body_is_signed(struct s3_request *req) {
+    const struct http_request *http = &req->x->request;
+    bool has_body = http->chunked || http->content_length;
+    if (!has_body || req->auth.presigned || request_header(req, "x-amz-content-sha256").data)
+        return 0;
+    return request_fail(req, ERR_INVALID_REQUEST,
+                        "Missing required header for this request: x-amz-content-sha256");
+}
+
 int request_authorise(struct s3_request *req) {
     const struct http_request *http = &req->x->request;
     struct auth_request signed_request = {
@@ -61,7 +71,7 @@ int request_authorise(struct s3_request *req) {
         auth_verify(req->service->options.keyring, &signed_request, &req->auth, &req->message);
     if (err == ERR_AUTH_HEADER_MALFORMED)
         request_add_extra(req, "Region", slice_of(req->service->options.region));
-    return err;
+    return err ? err : check_body_is_signed(req);
 }
 
 int request_parameter_number(struct s3_request *req, const char *name, unsigned lowest,

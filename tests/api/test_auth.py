@@ -159,3 +159,21 @@ def test_every_cut_of_the_double_framing(server, bucket):
     for cut in range(1, 48):
         assert unsigned_trailer(server, f"/{bucket}/k", True, crc, cut=cut).status == 200
     assert raw.request(server, "GET", f"/{bucket}/k").body == b"hello"
+
+
+def test_a_body_that_the_signature_says_nothing_of(server, bucket):
+    """curl 7.88 signs uploads like this: without x-amz-content-sha256, as if the body were empty."""
+    empty, date, path = hashlib.sha256(b"").hexdigest(), raw.stamp(), f"/{bucket}/k"
+    headers = {"Host": server.url.split("//")[1], "x-amz-date": date}
+
+    def send(method: str, body: bytes) -> raw.Answer:
+        value, names = raw.signature(method, path, "", headers, empty, date)
+        credential = f"{raw.ACCESS_KEY}/{date[:8]}/us-east-1/s3/aws4_request"
+        authorization = f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={value}"
+        full = headers | {"Authorization": authorization, "Content-Length": str(len(body))}
+        return raw.exchange(server, raw.serialise(method, path, full, body), method)
+    assert send("PUT", b"").status == 200
+    assert send("GET", b"").status == 200
+    refused = send("PUT", b"body")
+    assert (refused.status, refused.code) == (400, "InvalidRequest")
+    assert b"x-amz-content-sha256" in refused.body
