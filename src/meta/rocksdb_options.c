@@ -5,10 +5,10 @@
 #define KIB 1024ull
 #define MIB (1024ull * 1024)
 
-#define WRITE_BUFFER_BYTES     (64 * MIB)
+#define WRITE_BUFFER_BYTES     (32 * MIB)
 #define WRITE_BUFFERS          3
-#define ALL_WRITE_BUFFER_BYTES (256 * MIB) /* over all spaces together */
-#define LOG_BYTES_MAX          (512 * MIB) /* bounds what a restart replays */
+#define ALL_WRITE_BUFFER_BYTES (128 * MIB) /* over all spaces together */
+#define LOG_BYTES_MAX          (64 * MIB)  /* what a restart replays: half a second of it */
 #define BLOCK_CACHE_BYTES_MIN  (8 * MIB)
 #define BLOCK_BYTES            (8 * KIB)
 #define BLOB_VALUE_BYTES_MIN   1024

@@ -59,6 +59,7 @@ static void copy_own_share_await(struct shared_copy *copy) {
 
 int shared_copy_await(const struct shm_region *region, enum transfer_direction direction,
                       uint8_t *theirs, const struct iovec *runs, unsigned count, unsigned helpers) {
+    if (fiber_cancelled()) return -ECANCELED;
     assert(count <= TRANSFER_RUNS_MAX && helpers <= SHARED_COPY_HELPERS_MAX);
     struct shared_copy copy = {
         .region = region, .direction = direction, .runs = runs, .count = count};

@@ -165,7 +165,6 @@ static int shm_move_await(struct transfer_target *target, enum transfer_directio
                           uint64_t offset, const struct iovec *runs, unsigned count) {
     const struct shm_target *t = (const struct shm_target *)target;
     struct shm *shm = t->shm;
-    if (fiber_cancelled()) return -ECANCELED;
     unsigned moving = atomic_fetch_add(&shm->moving, 1) + 1;
     int err = shared_copy_await(t->region, direction, t->region->base + t->offset + offset, runs,
                                 count, helpers_for(shm, total_of(runs, count), moving));

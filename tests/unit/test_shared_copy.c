@@ -68,13 +68,13 @@ struct job {
     enum transfer_direction direction;
     uint64_t offset;
     unsigned helpers;
-    bool cancel;
+    struct fiber *fiber;
     int err;
 };
 
 static void run_copy(void *arg) {
     struct job *job = arg;
-    if (job->cancel) fiber_cancel(fiber_self());
+    job->fiber = fiber_self();
     job->err = shared_copy_await(&f.region, job->direction, f.region.base + job->offset, f.runs,
                                  RUNS, job->helpers);
 }
@@ -127,11 +127,37 @@ static void a_region_that_is_gone_is_not_touched(void **state) {
     for (uint64_t i = 0; i < f.region.length; i += 4096) assert_int_equal(f.region.base[i], 0xee);
 }
 
-static void a_cancelled_copy_is_over_when_it_returns(void **state) {
-    assert_int_equal(copy((struct job){.direction = TRANSFER_PUSH, .helpers = 3, .cancel = true}),
-                     -ECANCELED);
+static void cancel_copy(void *arg) {
+    fiber_cancel(((struct job *)arg)->fiber);
+}
+
+/* Runs when the copy lets others run, which is after its first run. */
+static void run_cancelled_copy(void *arg) {
+    struct job *job = arg;
+    job->fiber = fiber_self();
+    assert_int_equal(fiber_spawn("cancel", cancel_copy, job), 0);
+    run_copy(job);
+}
+
+static int cancelled_copy(unsigned helpers) {
+    struct job job = {.direction = TRANSFER_PUSH, .helpers = helpers};
     memset(f.region.base, 0xee, f.region.length);
-    usleep(20000); /* a helper that still ran would write now */
+    assert_int_equal(reactor_run(runtime_reactor(f.runtime, 0), "copy", run_cancelled_copy, &job),
+                     0);
+    return job.err;
+}
+
+static void a_cancelled_copy_stops_after_the_run_under_way(void **state) {
+    assert_int_equal(cancelled_copy(0), -ECANCELED);
+    assert_true(arrived(0, 0));
+    assert_int_equal(f.region.base[(uint64_t)(RUNS - 1) * ODD_SIZE], 0xee);
+}
+
+static void a_cancelled_copy_is_over_when_it_returns(void **state) {
+    int err = cancelled_copy(SHARED_COPY_HELPERS_MAX);
+    assert_true(err == -ECANCELED || err == 0); /* the helpers may have been faster */
+    memset(f.region.base, 0xee, f.region.length);
+    usleep(20000); /* one that still ran would write now */
     for (uint64_t i = 0; i < f.region.length; i += 4096) assert_int_equal(f.region.base[i], 0xee);
 }
 
@@ -144,6 +170,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(memory_that_went_away_fails_the_copy_and_nothing_else,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_region_that_is_gone_is_not_touched, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cancelled_copy_stops_after_the_run_under_way, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_copy_is_over_when_it_returns, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
