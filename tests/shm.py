@@ -24,6 +24,8 @@ class Refused(Exception):
 
 def introduce(server: Server, **signing) -> dict:
     answer = raw.request(server, "POST", "/.penstock/shm", **signing)
+    if answer is None:
+        raise ConnectionError("the connection ended without an answer")
     assert answer.status == 200, answer
     return json.loads(answer.body)
 

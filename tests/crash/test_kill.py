@@ -27,7 +27,7 @@ PART = 5 << 20
 WRITERS = 4
 BUCKET = "crash-test"
 GONE = (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError, urllib3.exceptions.HTTPError,
-        ConnectionError, TimeoutError)
+        ConnectionError, TimeoutError, shm.Refused)
 
 
 def content(tag: str, size: int) -> bytes:
