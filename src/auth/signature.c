@@ -52,13 +52,23 @@ void signing_key(const struct identity *identity, const char *scope, struct hmac
     *key = entry->key;
 }
 
+/* A few short pieces for each request: joined by hand, because printf takes longer than the hash.
+ */
+static size_t put_line(char *text, size_t size, struct slice line) {
+    memcpy(text + size, line.data, line.size);
+    text[size + line.size] = '\n';
+    return size + line.size + 1;
+}
+
 void signature_of(const struct hmac_key *key, const char *algorithm, const char *date,
                   const char *scope, struct slice rest, char hex[SIGNATURE_SIZE + 1]) {
     char text[512];
     uint8_t mac[SHA256_SIZE];
-    int size = snprintf(text, sizeof(text), "%s\n%s\n%s\n%.*s", algorithm, date, scope,
-                        (int)rest.size, rest.data);
-    assert(size > 0 && (size_t)size < sizeof(text));
-    hmac_sha256(key, text, (size_t)size, mac);
+    struct slice lines[] = {slice_of(algorithm), slice_of(date), slice_of(scope)};
+    size_t size = 0;
+    assert(lines[0].size + lines[1].size + lines[2].size + rest.size + 3 <= sizeof(text));
+    for (unsigned i = 0; i < 3; i++) size = put_line(text, size, lines[i]);
+    memcpy(text + size, rest.data, rest.size);
+    hmac_sha256(key, text, size + rest.size, mac);
     hex_encode(mac, sizeof(mac), hex);
 }

@@ -88,22 +88,52 @@ static struct calendar calendar_of(int64_t wall_ms) {
     return c;
 }
 
+/* Dates are in every request and every answer, and printf is slow at them. */
+static char *put_digits(char *out, int value, int count) {
+    for (int i = count - 1; i >= 0; i--, value /= 10) out[i] = (char)('0' + value % 10);
+    return out + count;
+}
+
+static char *put_text(char *out, const char *text, size_t size) {
+    memcpy(out, text, size);
+    return out + size;
+}
+
+/* Hours, minutes and seconds with what stands between them. */
+static char *put_time(char *out, const struct calendar *c, const char *between) {
+    size_t size = strlen(between);
+    out = put_text(put_digits(out, c->hour, 2), between, size);
+    out = put_text(put_digits(out, c->minute, 2), between, size);
+    return put_digits(out, c->second, 2);
+}
+
+static char *put_date(char *out, const struct calendar *c, const char *between) {
+    size_t size = strlen(between);
+    out = put_text(put_digits(out, c->year, 4), between, size);
+    out = put_text(put_digits(out, c->month, 2), between, size);
+    return put_digits(out, c->day, 2);
+}
+
 void clock_format_http(int64_t wall_ms, char *out) {
     struct calendar c = calendar_of(wall_ms);
-    snprintf(out, CLOCK_TEXT_SIZE, "%.3s, %02d %s %04d %02d:%02d:%02d GMT", day_names[c.weekday],
-             c.day, month_names[c.month - 1], c.year, c.hour, c.minute, c.second);
+    out = put_text(put_text(out, day_names[c.weekday], 3), ", ", 2);
+    out = put_text(put_digits(out, c.day, 2), " ", 1);
+    out = put_text(put_text(out, month_names[c.month - 1], 3), " ", 1);
+    out = put_text(put_digits(out, c.year, 4), " ", 1);
+    put_text(put_time(out, &c, ":"), " GMT", 5);
 }
 
 void clock_format_iso8601(int64_t wall_ms, char *out) {
     struct calendar c = calendar_of(wall_ms);
-    snprintf(out, CLOCK_TEXT_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", c.year, c.month, c.day,
-             c.hour, c.minute, c.second, c.millisecond);
+    out = put_text(put_date(out, &c, "-"), "T", 1);
+    out = put_text(put_time(out, &c, ":"), ".", 1);
+    put_text(put_digits(out, c.millisecond, 3), "Z", 2);
 }
 
 void clock_format_amz(int64_t wall_ms, char *out) {
     struct calendar c = calendar_of(wall_ms);
-    snprintf(out, CLOCK_TEXT_SIZE, "%04d%02d%02dT%02d%02d%02dZ", c.year, c.month, c.day, c.hour,
-             c.minute, c.second);
+    out = put_text(put_date(out, &c, ""), "T", 1);
+    put_text(put_time(out, &c, ""), "Z", 2);
 }
 
 /* ---- parsing: each take_ function moves the slice forward, or says false */
