@@ -1,10 +1,10 @@
-"""libpenstock by ctypes: as much of include/penstock.h as the demo needs."""
+"""libpenstock by ctypes: as much of include/penstock.h as the demo and the tests need."""
 from __future__ import annotations
 
 import ctypes
 import pathlib
 
-VIA_HTTP, VIA_ONE_SIDED = 1, 2
+VIA_AUTO, VIA_HTTP, VIA_ONE_SIDED = range(3)
 
 
 class Options(ctypes.Structure):
@@ -21,7 +21,7 @@ class Result(ctypes.Structure):
 
 
 class Client:
-    """A client with one registered buffer of `size` bytes; objects are read into it one-sidedly."""
+    """A client with one registered buffer of `size` bytes; objects are read into it and written from it."""
 
     def __init__(self, library: pathlib.Path, endpoint: str, access_key: str, secret_key: str, size: int) -> None:
         self.lib = ctypes.CDLL(str(library))
@@ -38,13 +38,16 @@ class Client:
         if err:
             raise RuntimeError(f"{self.result.code.decode()} {self.result.message.decode()}")
 
-    def get(self, bucket: str, key: str) -> memoryview:
-        """The object's bytes, in the registered buffer: good until the next get."""
+    def get(self, bucket: str, key: str, via: int) -> memoryview:
+        """The object's bytes, in the registered buffer: good until the next get. `result` says which way they came."""
         self.check(self.lib.ps_get(self.handle, bucket.encode(), key.encode(), ctypes.c_uint64(0), ctypes.c_uint64(0),
-                                   self.buffer, ctypes.c_uint64(0), VIA_ONE_SIDED, ctypes.byref(self.result)))
-        if self.result.via != VIA_ONE_SIDED:
-            raise RuntimeError(f"{key} went by {self.result.transfer.decode()}: {self.result.fallback_reason.decode()}")
+                                   self.buffer, ctypes.c_uint64(0), via, ctypes.byref(self.result)))
         return self.memory[:self.result.bytes]
+
+    def put(self, bucket: str, key: str, size: int, via: int) -> None:
+        """The first `size` bytes of the buffer become the object."""
+        self.check(self.lib.ps_put(self.handle, bucket.encode(), key.encode(), self.buffer, ctypes.c_uint64(0),
+                                   ctypes.c_uint64(size), via, ctypes.byref(self.result)))
 
     def close(self) -> None:
         self.memory.release()
