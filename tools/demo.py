@@ -3,7 +3,6 @@ by one-sided transfer, before and after a restart, and compare every byte by SHA
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import os
 import pathlib
@@ -18,7 +17,7 @@ import boto3
 import boto3.s3.transfer
 import botocore.config
 
-from libpenstock import Client
+from libpenstock import VIA_ONE_SIDED, Client
 
 MIB = 1 << 20
 LARGE_BYTES = 256 * MIB
@@ -74,6 +73,10 @@ def make_input(folder: pathlib.Path) -> dict[str, pathlib.Path]:
             if out.tell() >= LARGE_BYTES:
                 break
     return {f"lib/{path.name}": path for path in libraries} | {"large.bin": large}
+
+
+def largest(files: dict[str, pathlib.Path]) -> int:
+    return max(path.stat().st_size for path in files.values())
 
 
 class Server:
@@ -177,21 +180,31 @@ def read_all(row: Measured, files: dict[str, pathlib.Path], wanted: dict[str, st
 
 
 def read_http(server: Server, files: dict[str, pathlib.Path], wanted: dict[str, str]) -> None:
-    client = server.client()
+    """Into one buffer that is there already, as with one-sided transfers."""
+    client, memory = server.client(), memoryview(bytearray(largest(files)))
 
     def read(key: str) -> memoryview:
-        body = io.BytesIO()
-        client.download_fileobj(BUCKET, key, body)
-        return body.getbuffer()
+        body, done = client.get_object(Bucket=BUCKET, Key=key)["Body"], 0
+        while chunk := body.read(MIB):
+            memory[done:done + len(chunk)] = chunk
+            done += len(chunk)
+        return memory[:done]
     read_all(Measured(server, "read, boto3 over HTTP", files), files, wanted, read)
 
 
 def read_one_sided(server: Server, files: dict[str, pathlib.Path], wanted: dict[str, str], label: str) -> None:
-    """Into registered memory. The client is told to fail rather than to fall back to HTTP."""
+    """Into registered memory. The client is told to fail rather than to fall back to HTTP, and asked
+    afterwards which way it took."""
     library = pathlib.Path(server.binary).resolve().parent.parent / "client/libpenstock.so"
     client = Client(library, server.url, server.keys["PENSTOCK_ACCESS_KEY"], server.keys["PENSTOCK_SECRET_KEY"],
-                    max(path.stat().st_size for path in files.values()))
-    read_all(Measured(server, label, files), files, wanted, lambda key: client.get(BUCKET, key))
+                    largest(files))
+
+    def read(key: str) -> memoryview:
+        data, result = client.get(BUCKET, key, VIA_ONE_SIDED), client.result
+        if (result.via, result.transfer) != (VIA_ONE_SIDED, b"shm"):
+            sys.exit(f"demo: {key} went by {result.transfer.decode()}: {result.fallback_reason.decode()}")
+        return data
+    read_all(Measured(server, label, files), files, wanted, read)
     client.close()
 
 
