@@ -17,10 +17,18 @@ import server as penstock_server  # noqa: E402
 _numbers = itertools.count(1)
 
 
+# Here and not in a hook: pytest -q calls no header hook, and test modules read it when they are imported.
+SEED_LINE = "seed: PENSTOCK_SEED=" + os.environ.setdefault("PENSTOCK_SEED", str(random.SystemRandom().randrange(1 << 32)))
+
+
 def pytest_report_header() -> str:
     """Seeds are printed always: a failure must be replayed, and a success that was luck found out."""
-    seed = os.environ.setdefault("PENSTOCK_SEED", str(random.SystemRandom().randrange(1 << 32)))
-    return f"seed: PENSTOCK_SEED={seed}"
+    return SEED_LINE
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    if terminalreporter.verbosity < 0:  # -q has left out the header
+        terminalreporter.write_line(SEED_LINE)
 
 
 def client_for(server: penstock_server.Server, **config):
