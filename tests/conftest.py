@@ -18,7 +18,8 @@ _numbers = itertools.count(1)
 
 
 # Here and not in a hook: pytest -q calls no header hook, and test modules read it when they are imported.
-SEED_LINE = "seed: PENSTOCK_SEED=" + os.environ.setdefault("PENSTOCK_SEED", str(random.SystemRandom().randrange(1 << 32)))
+SEED = os.environ.setdefault("PENSTOCK_SEED", str(random.SystemRandom().randrange(1 << 32)))
+SEED_LINE = f"seed: PENSTOCK_SEED={SEED}"
 
 
 def pytest_report_header() -> str:
@@ -50,6 +51,14 @@ def server(tmp_path_factory):
     assert running.stop() == 0
     checked = running.fsck()
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A server for one test alone, not started yet, that may stop or kill it; it does not outlive the test."""
+    own = penstock_server.Server(tmp_path / "data", memory="128MiB")
+    yield own
+    own.kill()
 
 
 @pytest.fixture(scope="session")

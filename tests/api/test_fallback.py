@@ -163,12 +163,10 @@ def test_sockets_that_cannot_be_reached(unreachable, tmp_path):
 
 
 @pytest.fixture
-def restartable(tmp_path):
+def restartable(own_server):
     """A server that is found where it was: a client that lives on has only its address."""
-    server = Server(tmp_path / "data", memory="128MiB").start()
-    server.options += ["--listen", f"127.0.0.1:{server.port}"]
-    yield server
-    assert server.stop() == 0
+    own_server.start().options.extend(["--listen", f"127.0.0.1:{own_server.port}"])
+    return own_server
 
 
 @pytest.mark.parametrize("end", [Server.stop, Server.kill], ids=["SIGTERM", "SIGKILL"])
@@ -187,6 +185,7 @@ def test_a_client_outlives_its_server(restartable, end):
         assert (client.result.via, client.result.transfer) == (VIA_ONE_SIDED, b"shm")
         assert stats(restartable)["transfer"]["regions"] == 1
     client.close()
+    assert restartable.stop() == 0
 
 
 def stats(server: Server) -> dict:
@@ -240,10 +239,10 @@ def cut_short(server: Server, method: str, path: str, region: shm.Region, idle: 
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_a_client_that_hangs_up_ends_its_transfer(tmp_path, method):
+def test_a_client_that_hangs_up_ends_its_transfer(own_server, method):
     """On a server of its own, whose counters tell of nothing else, and with less memory than the object has,
     so that the drive takes part."""
-    server = Server(tmp_path / "data", memory="128MiB").start()
+    server = own_server.start()
     session, path = shm.Session(server), "/large-bucket/new"
     region = session.register(256 * MIB)
     region.memory[:MIB] = BODY[:300_000].ljust(MIB, b".")

@@ -266,9 +266,9 @@ def check_nothing_is_left(server: Server, empty: int) -> None:
     assert server.stop() == 0
 
 
-def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
+def test_kill_9_loses_nothing_that_was_acknowledged(own_server):
     rng, model = random.Random(SEED), Model()
-    server = Server(tmp_path / "data", memory="128MiB").start()
+    server = own_server.start()
     empty = used_bytes(server)
     client_for(server).create_bucket(Bucket=BUCKET)
     for round_number in range(ROUNDS):
